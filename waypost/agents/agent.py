@@ -1,0 +1,152 @@
+"""The contract between an algorithm and everything around it.
+
+An algorithm is one file with three things in it:
+
+`Config`     a frozen dataclass of its settings, each with a one-line docstring (the command line,
+             the presets, the run directory and the report all read this one definition);
+an `Agent`   what acts: a pytree of networks that takes and gives plain batched arrays;
+an `Algorithm`  how it learns: `prepare` the data, `init` a state, `update` it once on a batch.
+
+The loop knows nothing else. It never sees a loss, and an algorithm never sees a file, a clock or an
+environment.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from waypost.data.dataset import Dataset
+from waypost.errors import WaypostError
+
+Array = jax.Array
+Batch = Mapping[str, Array]
+Columns = dict[str, np.ndarray]
+Metrics = dict[str, Array]
+Memory = Any
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What an agent must know of its data to be built again from its settings alone; plain JSON."""
+
+    observation_size: int
+    action_size: int | None
+    action_low: tuple[float, ...] = ()
+    action_high: tuple[float, ...] = ()
+    statistics: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    """Means and standard deviations the agent scales by, by name; the algorithm chooses them."""
+
+    @classmethod
+    def of(cls, dataset: Dataset, **statistics: np.ndarray) -> Spec:
+        return cls(
+            observation_size=dataset.observation_size,
+            action_size=dataset.action_size,
+            action_low=_numbers(dataset.action_low),
+            action_high=_numbers(dataset.action_high),
+            statistics={name: _numbers(values) for name, values in statistics.items()},
+        )
+
+    @classmethod
+    def from_json(cls, record: dict[str, Any]) -> Spec:
+        return cls(
+            **{
+                **record,
+                "action_low": tuple(record["action_low"]),
+                "action_high": tuple(record["action_high"]),
+                "statistics": {name: tuple(values) for name, values in record["statistics"].items()},
+            }
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def _numbers(values: np.ndarray | None) -> tuple[float, ...]:
+    return () if values is None else tuple(float(value) for value in values)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stretch of training: `steps` updates of the named parts."""
+
+    name: str
+    steps: int
+    parts: frozenset[str]
+
+
+class Agent(eqx.Module):
+    """What acts. Observations come in batches of plain, unscaled rows; actions go out the same way."""
+
+    @abstractmethod
+    def act(self, observations: Array, memory: Memory) -> tuple[Array, Memory]:
+        """Actions for a batch of observations, and what to remember for the next step."""
+
+    def start(self, episodes: int) -> Memory:
+        """What is remembered at the first step of a batch of episodes; most agents remember nothing."""
+        return ()
+
+    def receive(self, memory: Memory, rewards: Array) -> Memory:
+        """Take note of the rewards the last actions earned."""
+        return memory
+
+    def value(self, observations: Array) -> Array:
+        """V of a batch of observations."""
+        raise WaypostError(f"a {type(self).__name__} agent has no value function")
+
+    def guide(self, observations: Array) -> Array:
+        """The states the agent means to go to from a batch of observations."""
+        raise WaypostError(f"a {type(self).__name__} agent has no guide")
+
+    def graft(self, donor: Agent) -> Agent:
+        """This agent with its missing parts taken from another."""
+        raise WaypostError(f"a {type(self).__name__} agent has no parts that could come from another run")
+
+
+class Algorithm(ABC):
+    """How one method learns, for given settings, data shape and number of steps.
+
+    Its State is a NamedTuple of pytrees with a field `agent`; the other fields are what the updates
+    need besides (targets, optimisers).
+    """
+
+    Config: ClassVar[type]
+    """The settings; `batch_size` is the one field the loop reads."""
+    title: ClassVar[str]
+    """One line for `waypost list`."""
+
+    config: Any
+    stages: tuple[Stage, ...]
+    """What the loop runs, in order."""
+
+    @abstractmethod
+    def __init__(self, config: Any, spec: Spec, steps: int): ...
+
+    @classmethod
+    @abstractmethod
+    def prepare(cls, config: Any, dataset: Dataset) -> tuple[Columns, Spec]:
+        """The columns a batch is drawn from, all of one length, and what the agent must know of them."""
+
+    @abstractmethod
+    def init(self, key: Array) -> Any:
+        """A fresh State."""
+
+    @classmethod
+    def build(cls, config: Any, spec: Spec) -> Agent:
+        """An untrained agent with every part it could have, to read a saved one into."""
+        return cls(config, spec, steps=1).init(jax.random.key(0)).agent
+
+    @abstractmethod
+    def update(self, stage: Stage, state: Any, batch: Batch, key: Array) -> tuple[Any, Metrics]:
+        """One step of a stage on one batch: the next State, and scalars to look at."""
+
+
+def steps_of(stages: tuple[Stage, ...], part: str) -> int:
+    """How many updates a part gets in all: the length of its learning-rate schedule."""
+    return sum(stage.steps for stage in stages if part in stage.parts)

@@ -1,0 +1,89 @@
+"""Arrays and records on disk: written whole or not at all, read without running anything."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from waypost.errors import WaypostError
+
+Tree = TypeVar("Tree")
+
+
+def flatten(tree: Any, prefix: str) -> dict[str, np.ndarray]:
+    """The arrays of a pytree, named by where they stand in it."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {prefix + jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
+
+
+def unflatten(like: Tree, arrays: dict[str, np.ndarray], prefix: str) -> Tree:
+    """A pytree like `like`, with the arrays of that name; their shapes must be the same."""
+    leaves, structure = jax.tree_util.tree_flatten_with_path(like)
+    found = []
+    for path, leaf in leaves:
+        name = prefix + jax.tree_util.keystr(path)
+        if name not in arrays:
+            raise WaypostError(f"{name} is missing from the saved file; it belongs to other settings")
+        if arrays[name].shape != leaf.shape:
+            raise WaypostError(f"{name} is saved as {arrays[name].shape}, expected {leaf.shape}: other settings")
+        found.append(arrays[name])
+    return jax.tree_util.tree_unflatten(structure, found)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file so that a reader, or a crash at any moment, finds the old one or the new one, whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def write_text(path: Path, content: str) -> None:
+    write_bytes(path, content.encode())
+
+
+def write_json(path: Path, record: Any) -> None:
+    write_text(path, json.dumps(record, indent=2, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:
+        raise WaypostError(f"{path}: there is no such file") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise WaypostError(f"{path}: not a JSON file ({error})") from None
+
+
+def write_arrays(path: Path, arrays: dict[str, np.ndarray], record: Any = None) -> None:
+    """One safetensors file with the arrays and, in its header, a JSON record."""
+    contiguous = {name: np.asarray(values, order="C") for name, values in arrays.items()}
+    write_bytes(path, save(contiguous, metadata={"record": json.dumps(record)}))
+
+
+def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], Any]:
+    """The arrays and the record of a file by `write_arrays`."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            record = json.loads((file.metadata() or {}).get("record", "null"))
+            return {name: file.get_tensor(name) for name in file.keys()}, record  # noqa: SIM118
+    except FileNotFoundError:
+        raise WaypostError(f"{path}: there is no such file") from None
+    except (SafetensorError, json.JSONDecodeError) as error:
+        raise WaypostError(f"{path}: damaged or not a safetensors file ({error})") from None

@@ -1,0 +1,429 @@
+"""The command line: parse, call the library, print."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, make_dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union
+
+import rich.progress
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from waypost.errors import InterruptedRun, WaypostError
+
+# Progress and tables for people go to stderr, so that stdout holds what a program reads.
+screen = Console(stderr=True)
+
+
+@dataclass(frozen=True)
+class EvaluationOptions:
+    """How agents are judged; what is not given is as the task says."""
+
+    evaluate_every: int | None = None
+    """Steps between evaluations; 0 = only at the end."""
+    episodes: int | None = None
+    """Episodes per evaluation and seed."""
+    average_last: int | None = None
+    """The result is the mean over this many last evaluations."""
+    evaluation_seed: int | None = None
+    """Seed of the evaluation's environments."""
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """What to train on and where to put it."""
+
+    data: str = "four-rooms"
+    """Built-in name (`waypost list`) or .npz file."""
+    env: str | None = None
+    """Task to judge on: a name of `waypost list`, any Gymnasium id, or none; by default the data's own."""
+    out: Path | None = None
+    """Run directory; by default runs/ALGO-DATA."""
+    steps: int | None = None
+    """Updates of each agent; by default the preset's."""
+    seeds: int = 1
+    """How many agents to train at once, each with its own seed."""
+    first_seed: int = 0
+    """Their seeds count up from here."""
+    resume: bool = False
+    """Go on with an unfinished run in the directory."""
+    preset: str | None = None
+    """Settings to start from, see `waypost list`; by default those that go with the data; none = plain defaults."""
+    rewards: Literal["task", "recorded", "goal", "return-range"] = "task"
+    """Reward convention: the task's; as recorded; r - 1 with costly failures; scaled by the range of returns."""
+    init: Path | None = None
+    """Run whose agent provides the parts this training leaves out."""
+    log_every: int = 500
+    """Updates per row of metrics.csv."""
+    json: bool = False
+    """Print the result as one JSON object, the last line on stdout."""
+    evaluation: tyro.conf.OmitArgPrefixes[EvaluationOptions] = field(default_factory=EvaluationOptions)
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Collect four-room data, train POR on it, judge it and write a report: a first look in minutes."""
+
+    out: Path = Path("runs/demo")
+    """Run directory."""
+    steps: int | None = None
+    """Updates; by default the preset's."""
+    seeds: int = 1
+    """How many agents to train at once."""
+    resume: bool = False
+    """Go on with an unfinished demo in the directory."""
+    json: bool = False
+    """Print the result as one JSON object, the last line on stdout."""
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Judge the agents of a finished run anew; the run is left as it is."""
+
+    run: tyro.conf.Positional[Path]
+    """Run directory."""
+    env: str | None = None
+    """Task to judge on, if not the run's own."""
+    episodes: int | None = None
+    """Episodes per seed; by default the run's."""
+    seed: int | None = None
+    """Seed of the environments; by default the run's."""
+    json: bool = False
+    """Print the result as one JSON object, the last line on stdout."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """Write a finished run's report.html again."""
+
+    run: tyro.conf.Positional[Path]
+    """Run directory."""
+    out: Path | None = None
+    """File to write; by default RUN/report.html."""
+
+
+@dataclass(frozen=True)
+class List:
+    """Show algorithms with their presets, tasks and data sets."""
+
+    json: bool = False
+    """Print one JSON object instead of tables."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point; exits with 2 after a mistake the user can mend, 130 after an interruption."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = _dispatch(arguments)
+    except WaypostError as error:
+        print(f"waypost: error: {' '.join(str(error).split())}", file=sys.stderr)
+        code = 2
+    except InterruptedRun as stop:
+        print(f"waypost: stopped and saved at step {stop.step}; go on with the same command and --resume", file=sys.stderr)
+        code = 130
+    except KeyboardInterrupt:
+        print("waypost: stopped", file=sys.stderr)
+        code = 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    sys.exit(code)
+
+
+def _dispatch(arguments: list[str]) -> int:
+    command = tyro.cli(_commands(), prog="waypost", description=_DESCRIPTION, args=arguments, config=_STYLE)
+    if isinstance(command, Demo):
+        _demo(command)
+    elif isinstance(command, Evaluate):
+        _evaluate(command)
+    elif isinstance(command, Report):
+        _report(command)
+    elif isinstance(command, List):
+        _list(command)
+    else:
+        _train(command, arguments)
+    return 0
+
+
+_DESCRIPTION = "Offline reinforcement learning: from logged data to a policy that says where to go and how to get there."
+_STYLE = (tyro.conf.OmitSubcommandPrefixes, tyro.conf.HelptextFromCommentsOff)
+
+
+def _commands() -> Any:
+    subcommand = tyro.conf.subcommand
+    train = [Annotated[_train_type(name), subcommand(name, description=a.title)] for name, a in _algorithms().items()]
+    every_train = make_dataclass(
+        "Train", [("algorithm", Union[tuple(train)])], namespace={"__doc__": "Train agents of an algorithm on data."}
+    )
+    return Union[
+        Annotated[Demo, subcommand("demo")],
+        Annotated[every_train, subcommand("train")],
+        Annotated[Evaluate, subcommand("evaluate")],
+        Annotated[Report, subcommand("report")],
+        Annotated[List, subcommand("list")],
+    ]
+
+
+def _algorithms() -> dict[str, Any]:
+    from waypost.agents import ALGORITHMS
+
+    return ALGORITHMS
+
+
+@cache
+def _train_type(name: str) -> type:
+    """Options of `train NAME`: where and how long, and every field of the algorithm's Config."""
+    config = _algorithms()[name].Config
+    flat = tyro.conf.OmitArgPrefixes
+    return make_dataclass(
+        f"Train_{name}",
+        [
+            ("options", flat[TrainOptions], field(default_factory=TrainOptions)),
+            ("config", flat[config], field(default_factory=config)),
+        ],
+        namespace={"__doc__": _algorithms()[name].title, "algorithm": name},
+        frozen=True,
+    )
+
+
+# -- train and demo --------------------------------------------------------------------------------
+
+
+def _train(command: Any, arguments: list[str]) -> None:
+    """Two readings of the line: the first says which settings to start from, the second puts the line's on top."""
+    from waypost import presets
+    from waypost.runs import execute, read_plan
+
+    kind = type(command.algorithm)
+    name = kind.algorithm
+    options: TrainOptions = command.algorithm.options
+    out = options.out or Path("runs") / f"{name}-{Path(options.data).stem}"
+    if options.resume and (out / "config.json").is_file():
+        saved = read_plan(out)
+        options, config = _options_of(saved, options), saved.config
+    else:
+        config_type = _algorithms()[name].Config
+        _, steps, settings = presets.find(name, config_type, options.preset, options.data)
+        options, config = replace(options, steps=options.steps or steps), config_type(**settings)
+    start = kind(options, config)
+    chosen = tyro.cli(kind, args=arguments[2:], default=start, prog=f"waypost train {name}", config=_STYLE)
+    planned = _plan(name, chosen.options, chosen.config)
+    _run(lambda progress: execute(planned, chosen.options.data, out, options.resume, progress), options.json)
+
+
+def _plan(name: str, options: TrainOptions, config: Any) -> Any:
+    from waypost.envs.tasks import Protocol
+    from waypost.runs import plan
+
+    asked = plan(
+        name,
+        options.data,
+        env=options.env,
+        rewards=options.rewards,
+        steps=options.steps,
+        seeds=range(options.first_seed, options.first_seed + options.seeds),
+        preset=options.preset,
+        log_every=options.log_every,
+        init=options.init,
+        config=config,
+    )
+    given = options.evaluation
+    usual: Protocol = asked.evaluation
+    protocol = Protocol(
+        every=usual.every if given.evaluate_every is None else given.evaluate_every,
+        episodes=usual.episodes if given.episodes is None else given.episodes,
+        last=usual.last if given.average_last is None else given.average_last,
+        seed=usual.seed if given.evaluation_seed is None else given.evaluation_seed,
+    )
+    return replace(asked, evaluation=protocol)
+
+
+def _options_of(saved: Any, options: TrainOptions) -> TrainOptions:
+    """The options a saved run was started with."""
+    protocol = saved.evaluation
+    return replace(
+        options,
+        data=saved.data,
+        env=saved.task or "none",
+        steps=saved.steps,
+        seeds=len(saved.seeds),
+        first_seed=saved.seeds[0],
+        preset=saved.preset or "none",
+        rewards=saved.rewards,
+        init=Path(saved.init) if saved.init else None,
+        log_every=saved.log_every,
+        evaluation=EvaluationOptions(protocol.every, protocol.episodes, protocol.last, protocol.seed),
+    )
+
+
+def _demo(command: Demo) -> None:
+    from waypost.runs import train
+
+    def start(progress: Any) -> Any:
+        return train(
+            "por",
+            "four-rooms",
+            steps=command.steps,
+            seeds=command.seeds,
+            out=command.out,
+            resume=command.resume,
+            progress=progress,
+        )
+
+    _run(start, command.json)
+
+
+def _run(start: Callable[[Any], Any], as_json: bool) -> None:
+    run = start(_Bar())
+    _show(run.result)
+    screen.print(f"report: {run.directory / 'report.html'}", soft_wrap=True)
+    if as_json:
+        print(json.dumps(run.result))
+
+
+# -- the other commands ----------------------------------------------------------------------------
+
+
+def _evaluate(command: Evaluate) -> None:
+    from waypost.runs import evaluate
+
+    with _episodes_bar() as progress:
+        outcome = evaluate(
+            command.run, command.env, episodes=command.episodes, seed=command.seed, progress=progress
+        )
+    _show(outcome)
+    if command.json:
+        print(json.dumps(outcome))
+
+
+def _report(command: Report) -> None:
+    from waypost.report.build import write_report
+    from waypost.runs import load_run
+
+    run = load_run(command.run)
+    print(write_report(run, command.out or command.run / "report.html"))
+
+
+def _list(command: List) -> None:
+    from waypost.data.sources import BUILT_IN
+    from waypost.envs.tasks import TASKS
+    from waypost.presets import presets
+
+    listing = {
+        "algorithms": [
+            {"name": name, "title": a.title, "presets": list(presets(name))} for name, a in _algorithms().items()
+        ],
+        "tasks": [
+            {"name": t.name, "title": t.summary, "suite": t.suite, "env": t.env_id} for t in TASKS.values()
+        ],
+        "data": [{"name": name, "title": what} for name, (what, _) in BUILT_IN.items()],
+    }
+    if command.json:
+        print(json.dumps(listing))
+        return
+    output = Console()
+    for kind, entries in listing.items():
+        table = Table("name", "what it is", title=kind, title_justify="left", title_style="bold")
+        for entry in entries:
+            table.add_row(entry["name"], entry["title"])
+        output.print(table)
+    for entry in listing["algorithms"]:
+        if entry["presets"]:
+            output.print(f"presets of {entry['name']}: {', '.join(entry['presets'])}", soft_wrap=False)
+
+
+# -- what people see -------------------------------------------------------------------------------
+
+
+class _Bar:
+    """A training as a progress bar with an ETA, and a line per evaluation."""
+
+    def __init__(self) -> None:
+        self.bar = rich.progress.Progress(
+            rich.progress.TextColumn("{task.description}"),
+            rich.progress.BarColumn(),
+            rich.progress.MofNCompleteColumn(),
+            rich.progress.TextColumn("elapsed"),
+            rich.progress.TimeElapsedColumn(),
+            rich.progress.TextColumn("left"),
+            rich.progress.TimeRemainingColumn(),
+            console=screen,
+        )
+
+    def start(self, plan: Any, total: int, done: int) -> None:
+        seeds = f"{len(plan.seeds)} seeds" if len(plan.seeds) > 1 else f"seed {plan.seeds[0]}"
+        screen.print(f"{plan.algorithm} on {plan.data}, {seeds}, {total} steps" + (f", from {done}" if done else ""))
+        self.task = self.bar.add_task("compiling", total=total, completed=done)
+        self.bar.start()
+
+    def advance(self, stage: str, step: int) -> None:
+        self.bar.update(self.task, completed=step, description=stage)
+
+    def evaluated(self, step: int, rows: list[dict[str, Any]]) -> None:
+        words = []
+        for measure, label, digits in _SHOWN:
+            values = [row[measure] for row in rows if row[measure] is not None]
+            if values:
+                words.append(f"{label} {sum(values) / len(values):.{digits}f}")
+        screen.print(f"  step {step}: {', '.join(words)}")
+
+    def note(self, text: str) -> None:
+        screen.print(text)
+
+    def stop(self) -> None:
+        self.bar.stop()
+
+
+_SHOWN = (
+    ("return", "return", 2),
+    ("score", "score", 1),
+    ("success_rate", "success", 3),
+    ("episode_length", "length", 1),
+)
+
+
+@contextmanager
+def _episodes_bar() -> Iterator[Callable[[int, int], None]]:
+    with rich.progress.Progress(
+        rich.progress.TextColumn("episodes"),
+        rich.progress.BarColumn(),
+        rich.progress.MofNCompleteColumn(),
+        rich.progress.TimeRemainingColumn(),
+        console=screen,
+    ) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _show(outcome: dict[str, Any]) -> None:
+    """The result as a table."""
+
+    def number(value: float | None, digits: int) -> str:
+        return "-" if value is None else f"{value:.{digits}f}"
+
+    suite = f", suite {outcome['suite']}" if outcome["suite"] else ""
+    title = f"{outcome['algorithm']} on {outcome['data'] or 'a policy'}, task {outcome['task'] or 'none'}{suite}"
+    table = Table("seed", *(label for _, label, _ in _SHOWN), title=title, title_justify="left")
+    for row in outcome["per_seed"]:
+        table.add_row(str(row["seed"]), *(number(row[measure], digits) for measure, _, digits in _SHOWN))
+    if len(outcome["per_seed"]) > 1:
+        table.add_section()
+        for statistic in ("mean", "std", "iqm"):
+            table.add_row(statistic, *(number(outcome[statistic][measure], digits) for measure, _, digits in _SHOWN))
+        bounds = (outcome["interval"][measure] for measure, _, _ in _SHOWN)
+        cells = ("-" if b is None else f"{b[0]:.{d}f} to {b[1]:.{d}f}" for b, (_, _, d) in zip(bounds, _SHOWN, strict=True))
+        table.add_row("95 %", *cells)
+    screen.print(table)
+    screen.print(f"{outcome['seconds']:.1f} s")
+
+
+if __name__ == "__main__":
+    main()

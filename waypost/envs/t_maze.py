@@ -1,0 +1,88 @@
+"""A corridor in the shape of a T, the smallest task where joining two recorded halves is the only way.
+
+The bar runs from the west end to the east end, the stem from its middle up to the goal. The task starts at the
+east end. Most recorded journeys go from east to west past the junction; the others come from the west and turn up
+to the goal. None goes from the start to the goal. A method that values states joins the halves at the
+junction; one that copies actions goes on to the west, and the best recorded journeys never saw the east.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from waypost.envs.four_rooms import Layout
+
+Floats = NDArray[np.float32]
+
+ARM = 5.0
+"""Length of each arm."""
+HALF_WIDTH = 0.5
+SPEED = np.float32(0.25)
+MAX_STEPS = 100
+EAST, WEST, GOAL = (np.array(place, np.float32) for place in ((ARM, 0), (-ARM, 0), (0, ARM)))
+
+
+def is_free(positions: Floats) -> NDArray[np.bool_]:
+    x, y = positions[..., 0], positions[..., 1]
+    bar = (np.abs(y) <= HALF_WIDTH) & (np.abs(x) <= ARM + HALF_WIDTH)
+    stem = (np.abs(x) <= HALF_WIDTH) & (y >= -HALF_WIDTH) & (y <= ARM + HALF_WIDTH)
+    return bar | stem
+
+
+def move(positions: Floats, actions: Floats) -> Floats:
+    """Where actions lead: along x, then along y, each only as far as there is no wall."""
+    actions = np.clip(np.asarray(actions, np.float32), -SPEED, SPEED)
+    result = np.array(positions, np.float32)
+    for axis in (0, 1):
+        tried = result.copy()
+        tried[..., axis] += actions[..., axis]
+        result = np.where(is_free(tried)[..., None], tried, result)
+    return result
+
+
+def in_goal(positions: Floats) -> NDArray[np.bool_]:
+    return positions[..., 1] >= ARM - HALF_WIDTH
+
+
+class TMaze(gym.Env[Floats, Floats]):
+    """Reward 1 and the end of the episode at the goal; 100 steps at most."""
+
+    metadata = {"render_modes": []}
+
+    def __init__(self) -> None:
+        self.observation_space = gym.spaces.Box(-ARM - 1, ARM + 1, (2,), np.float32)
+        self.action_space = gym.spaces.Box(-SPEED, SPEED, (2,), np.float32)
+        self.position = EAST
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Floats, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.position = (EAST + self.np_random.uniform(-0.4, 0.4, 2)).astype(np.float32)
+        return self.position, {"success": False}
+
+    def step(self, action: Floats) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
+        self.position = move(self.position, action)
+        arrived = bool(in_goal(self.position))
+        return self.position, float(arrived), arrived, False, {"success": arrived}
+
+
+def layout() -> Layout:
+    return Layout(
+        extent=(-ARM - 1, ARM + 1, -1.5, ARM + 1),
+        walls=[
+            (-ARM - 1, HALF_WIDTH, ARM + 1 - HALF_WIDTH, ARM + 1),
+            (HALF_WIDTH, HALF_WIDTH, ARM + 1 - HALF_WIDTH, ARM + 1),
+            (-ARM - 1, -1.5, 2 * ARM + 2, 1.5 - HALF_WIDTH),
+        ],
+        start=(ARM - 0.4, -0.4, 0.8, 0.8),
+        goal=(-HALF_WIDTH, ARM - HALF_WIDTH, 2 * HALF_WIDTH, 2 * HALF_WIDTH),
+        river=[],
+        key=None,
+    )
+
+
+if "waypost/TMaze-v0" not in gym.registry:
+    gym.register("waypost/TMaze-v0", entry_point=TMaze, max_episode_steps=MAX_STEPS)

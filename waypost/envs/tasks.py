@@ -1,0 +1,146 @@
+"""What a name on the command line means for judging: environment, scores, reward convention, protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+import waypost.envs.four_rooms as four_rooms
+import waypost.envs.t_maze as t_maze
+from waypost.data.dataset import Dataset
+from waypost.errors import WaypostError
+
+Convention = Literal["recorded", "goal", "return-range"]
+"""How rewards are rewritten for learning.
+
+recorded      as they are in the data
+goal          for 0/1 goal tasks: r - 1, so every step costs 1 and arriving is free; an end that is not the
+              goal costs what never arriving would, 1 / (1 - gamma), or failing early would look cheap
+return-range  for dense rewards: r * 1000 / (best - worst episode return)
+"""
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How a policy is judged while it trains and at the end."""
+
+    every: int = 5_000
+    """Steps between evaluations; 0 = only at the end."""
+    episodes: int = 10
+    """Episodes per evaluation and seed."""
+    last: int = 1
+    """The result is the mean over this many last evaluations."""
+    seed: int = 12_345
+    """Seed of the evaluation's environments: episode j starts from seed + j."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("every", 0), ("episodes", 1), ("last", 1), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise WaypostError(f"evaluation {name} = {getattr(self, name)}: must be {least} or more")
+
+
+@dataclass(frozen=True)
+class Task:
+    """One thing to be good at."""
+
+    name: str
+    env_id: str
+    summary: str = ""
+    suite: str | None = None
+    """Which benchmark a score belongs to; scores of different suites are never compared."""
+    reference: tuple[float, float] | None = None
+    """The returns that count as score 0 and 100."""
+    convention: Convention = "recorded"
+    protocol: Protocol = Protocol()
+    layout: Callable[[], Any] | None = None
+    """What to draw, for tasks on a plane."""
+    steps_natively: bool = False
+    """Whether the environment has a batch form of its own that takes `autoreset_mode`."""
+
+    def make(self, environments: int) -> gym.vector.VectorEnv:
+        """That many environments stepping together; the caller resets each one when it is done."""
+        by_hand = {"autoreset_mode": AutoresetMode.DISABLED}
+        try:
+            if self.steps_natively:
+                return gym.make_vec(self.env_id, environments, "vector_entry_point", **by_hand)
+            return gym.make_vec(self.env_id, environments, "sync", vector_kwargs=by_hand)
+        except (gym.error.Error, ImportError) as error:
+            raise WaypostError(f"environment {self.env_id!r} cannot be made: {error}") from None
+
+    def score(self, returns: np.ndarray | float) -> Any:
+        """100 (return - low) / (high - low), or None where the task has no reference."""
+        if self.reference is None:
+            return None
+        low, high = self.reference
+        return 100.0 * (returns - low) / (high - low)
+
+
+def _four_rooms(name: str, env_id: str, summary: str) -> Task:
+    return Task(
+        name,
+        env_id,
+        summary,
+        suite="waypost",
+        reference=(0.0, 1.0),
+        convention="goal",
+        protocol=Protocol(every=10_000, episodes=100),
+        layout=lambda: four_rooms.layout(name),
+        steps_natively=True,
+    )
+
+
+TASKS: dict[str, Task] = {
+    task.name: task
+    for task in (
+        _four_rooms("four-rooms", "waypost/FourRooms-v0", "reach the goal through the doors of four rooms"),
+        _four_rooms("four-rooms-river", "waypost/FourRoomsRiver-v0", "the same, without falling into a river"),
+        _four_rooms("four-rooms-key", "waypost/FourRoomsKey-v0", "with rivers, and only with the key does the goal count"),
+        Task(
+            "t-maze",
+            "waypost/TMaze-v0",
+            "join the halves of two recorded journeys: stitching can, cloning cannot",
+            suite="waypost",
+            reference=(0.0, 1.0),
+            convention="goal",
+            protocol=Protocol(every=0, episodes=20),
+            layout=t_maze.layout,
+        ),
+    )
+}
+
+
+def task(name: str) -> Task:
+    """The task of that name, or an unscored one for any registered Gymnasium environment."""
+    if name in TASKS:
+        return TASKS[name]
+    if name in gym.registry:
+        return Task(name, name)
+    raise WaypostError(
+        f"no task or Gymnasium environment is called {name!r}; tasks here: {', '.join(TASKS)} (see `waypost list`)"
+    )
+
+
+def learning_rewards(dataset: Dataset, convention: Convention, discount: float) -> Dataset:
+    """The data with rewards as the convention wants them for learning with that discount."""
+    if convention == "recorded" or dataset.rewards is None:
+        return dataset
+    if convention == "goal":
+        failed = dataset.terminals & (dataset.rewards <= 0)
+        if not failed.any():
+            return dataset.with_rewards(dataset.rewards - 1.0)
+        if discount >= 1:
+            raise WaypostError("discount = 1: a failure would cost without end in a 'goal' task; choose one below 1")
+        return dataset.with_rewards(np.where(failed, -1.0 / (1.0 - discount), dataset.rewards - 1.0))
+    returns = dataset.episode_returns
+    spread = returns.max() - returns.min()
+    if spread <= 0:
+        raise WaypostError(
+            f"{dataset.name}: every episode has the same return, so 'return-range' cannot scale rewards; "
+            "use the convention 'recorded'"
+        )
+    return dataset.with_rewards(dataset.rewards * (1000.0 / spread))

@@ -1,0 +1,20 @@
+"""What went wrong, in words for the person who can put it right."""
+
+
+class WaypostError(Exception):
+    """A mistake the user can mend: the message names the file or field and the way out.
+
+    The command line prints it on one line and exits with code 2, without a traceback.
+    """
+
+
+class DivergenceError(WaypostError):
+    """Training met a non-finite metric; the last good checkpoint is kept."""
+
+
+class InterruptedRun(Exception):
+    """Training was told to stop (SIGINT or SIGTERM); everything up to `step` is saved."""
+
+    def __init__(self, step: int):
+        super().__init__(f"stopped at step {step}")
+        self.step = step

@@ -1,0 +1,128 @@
+"""The network vocabulary: small modules whose every leaf is an array, so any part is a plain pytree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+Array = jax.Array
+
+LOG_STD_RANGE = (-5.0, 2.0)
+"""Where the logarithm of a Gaussian's standard deviation is kept."""
+
+
+class Linear(eqx.Module):
+    """x -> x W + b on a batch of rows, with uniform initial values of width 1 / sqrt(inputs)."""
+
+    weight: Array
+    bias: Array
+
+    def __init__(self, inputs: int, outputs: int, key: Array):
+        weight_key, bias_key = jax.random.split(key)
+        limit = 1.0 / np.sqrt(inputs)
+        self.weight = jax.random.uniform(weight_key, (inputs, outputs), minval=-limit, maxval=limit)
+        self.bias = jax.random.uniform(bias_key, (outputs,), minval=-limit, maxval=limit)
+
+    def __call__(self, x: Array) -> Array:
+        return x @ self.weight + self.bias
+
+
+class LayerNorm(eqx.Module):
+    """Each row shifted and scaled to mean 0 and variance 1, then by learned gain and offset."""
+
+    gain: Array
+    offset: Array
+
+    def __init__(self, size: int):
+        self.gain = jnp.ones(size)
+        self.offset = jnp.zeros(size)
+
+    def __call__(self, x: Array) -> Array:
+        centred = x - x.mean(axis=-1, keepdims=True)
+        variance = jnp.mean(centred**2, axis=-1, keepdims=True)
+        return centred * jax.lax.rsqrt(variance + 1e-5) * self.gain + self.offset
+
+
+class MLP(eqx.Module):
+    """ReLU network on a batch of rows; LayerNorm, if any, sits before each ReLU."""
+
+    layers: tuple[Linear, ...]
+    norms: tuple[LayerNorm, ...]
+
+    def __init__(self, inputs: int, hidden: Sequence[int], outputs: int, key: Array, layer_norm: bool = False):
+        sizes = (inputs, *hidden, outputs)
+        keys = jax.random.split(key, len(sizes) - 1)
+        self.layers = tuple(Linear(i, o, k) for i, o, k in zip(sizes[:-1], sizes[1:], keys, strict=True))
+        self.norms = tuple(LayerNorm(size) for size in hidden) if layer_norm else ()
+
+    def __call__(self, x: Array) -> Array:
+        for i, layer in enumerate(self.layers[:-1]):
+            x = layer(x)
+            x = jax.nn.relu(self.norms[i](x) if self.norms else x)
+        return self.layers[-1](x)
+
+
+class Twin(eqx.Module):
+    """Two scalar networks with their own initial values; calling gives both, (2, rows)."""
+
+    heads: tuple[MLP, MLP]
+
+    def __init__(self, inputs: int, hidden: Sequence[int], key: Array, layer_norm: bool = False):
+        first, second = jax.random.split(key)
+        self.heads = (
+            MLP(inputs, hidden, 1, first, layer_norm),
+            MLP(inputs, hidden, 1, second, layer_norm),
+        )
+
+    def __call__(self, x: Array) -> Array:
+        return jnp.stack([head(x)[:, 0] for head in self.heads])
+
+
+class Gaussian(eqx.Module):
+    """Diagonal Gaussian: the mean is a network of the input, the spread one learned number per output."""
+
+    mean: MLP
+    log_std: Array
+
+    def __init__(self, inputs: int, hidden: Sequence[int], outputs: int, key: Array):
+        self.mean = MLP(inputs, hidden, outputs, key)
+        self.log_std = jnp.zeros(outputs)
+
+    def __call__(self, x: Array) -> tuple[Array, Array]:
+        """Mean (rows, outputs) and log standard deviation (outputs,)."""
+        return self.mean(x), jnp.clip(self.log_std, *LOG_STD_RANGE)
+
+
+class Scaling(eqx.Module):
+    """x -> (x - mean) / std with fixed numbers taken from the data; never trained."""
+
+    mean: Array
+    std: Array
+
+    def __init__(self, mean: ArrayLike, std: ArrayLike):
+        self.mean = jnp.asarray(np.asarray(mean, np.float32))
+        self.std = jnp.asarray(np.asarray(std, np.float32))
+
+    def __call__(self, x: Array) -> Array:
+        return (x - self.mean) / self.std
+
+    def undo(self, z: Array) -> Array:
+        return z * self.std + self.mean
+
+
+def moments(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation per column; a column that never changes is left unscaled."""
+    values = values.astype(np.float64)
+    std = values.std(axis=0)
+    return values.mean(axis=0), np.where(std > 1e-6, std, 1.0)
+
+
+def action_scaling(low: Sequence[float], high: Sequence[float]) -> Scaling:
+    """Actions between their bounds <-> [-1, 1]: policies of every task see numbers of one size."""
+    lower, upper = np.asarray(low), np.asarray(high)
+    return Scaling((lower + upper) / 2, np.where(upper > lower, (upper - lower) / 2, 1.0))

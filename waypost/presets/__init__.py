@@ -1,0 +1,50 @@
+"""Settings that belong to a data set, as data: one TOML file per algorithm.
+
+A preset is a table named after its data set. `steps` is the length of the run, every other entry a field of the
+algorithm's Config; `base` names a table of [base] to start from. Names that begin with `paper/` hold the settings
+of the POR paper's tables and never change; the plain name, where there is one, holds ours.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import fields
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from waypost.errors import WaypostError
+
+
+@cache
+def presets(algorithm: str) -> dict[str, dict[str, Any]]:
+    """Every preset of an algorithm, by name."""
+    file = files(__name__) / f"{algorithm}.toml"
+    if not file.is_file():
+        return {}
+    tables = tomllib.loads(file.read_text())
+    bases = tables.pop("base", {})
+    return {name: {**bases.get(table.get("base"), {}), **table} for name, table in tables.items()}
+
+
+def find(algorithm: str, config_type: type, name: str | None, data: str) -> tuple[str | None, int | None, dict[str, Any]]:
+    """The preset asked for, or the one that goes with the data: its name, steps and settings.
+
+    Without a name, `data` itself is looked for, then `paper/` and the data. The name "none" means none.
+    """
+    known = presets(algorithm)
+    if name == "none":
+        return None, None, {}
+    if name is None:
+        name = next((candidate for candidate in (data, f"paper/{data}") if candidate in known), None)
+        if name is None:
+            return None, None, {}
+    elif name not in known:
+        raise WaypostError(f"{algorithm} has no preset {name!r}; there are: {', '.join(known) or 'none'}")
+    settings = {key: tuple(value) if isinstance(value, list) else value for key, value in known[name].items()}
+    settings.pop("base", None)
+    steps = settings.pop("steps", None)
+    wrong = set(settings) - {field.name for field in fields(config_type)}
+    if wrong:
+        raise WaypostError(f"preset {name}: {algorithm} has no setting {', '.join(sorted(wrong))}")
+    return name, steps, settings

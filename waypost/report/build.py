@@ -1,0 +1,125 @@
+"""From a finished run to its page: the agent's maps are drawn by asking the agent."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from waypost.checkpoint import write_text
+from waypost.envs.tasks import Task
+from waypost.envs.tasks import task as find_task
+from waypost.errors import WaypostError
+from waypost.evaluation import MEASURES
+from waypost.evaluation import rollouts as run_episodes
+from waypost.policy import Policy
+from waypost.report.figures import World
+from waypost.report.page import Report, render_report
+
+GRID = 96
+"""Points per side of a value map."""
+ARROWS = 26
+"""Arrows per side of a guide map."""
+
+
+def write_report(run: Any, path: Path) -> Path:
+    """Write the page about a run (a `waypost.runs.Run`)."""
+    plan = run.plan
+    title = f"{plan.algorithm.upper()} on {plan.data}"
+    report = Report(
+        title=title,
+        result=run.result,
+        config=plan.to_json(),
+        field_docs=field_docs(type(plan.config)),
+        metrics=_columns(run.metrics),
+        evaluations=_columns(run.evaluations) or {name: np.array([]) for name in ("step", "seed", *MEASURES)},
+        worlds=worlds(run.agent, find_task(plan.task), plan.evaluation.seed) if plan.task else (),
+    )
+    write_text(path, render_report(report))
+    return path
+
+
+def worlds(policy: Policy, task: Task, seed: int, episodes: int = 100) -> list[tuple[str, World]]:
+    """Maps of what the agent of a plane task values, where it means to go and where it goes."""
+    if task.layout is None:
+        return []
+    layout = task.layout()
+    x0, x1, y0, y1 = layout.extent
+    size = policy.spec.observation_size
+    try:
+        judged = run_episodes([policy.agent], task, episodes, seed, paths=True)
+        rollouts = [path[:, :2] for path in judged.paths[0]]
+        successes = list(judged.successes[0]) if judged.successes is not None else [False] * episodes
+    except WaypostError:
+        rollouts, successes = [], []  # an agent without an executor cannot go anywhere
+    found = []
+    # Whatever the state holds besides the place (the key) is drawn once for each value it can have.
+    cases = [("", ())] if size == 2 else [("Without the key", (0.0,)), ("With the key", (1.0,))]
+    for number, (words, rest) in enumerate(cases):
+        grid_x, grid_y = np.linspace(x0, x1, GRID), np.linspace(y0, y1, GRID)
+        everywhere = _points(grid_x, grid_y)
+        value = np.where(_in_wall(everywhere, layout.walls), np.nan, _ask(policy.value, everywhere, rest, 1)[:, 0])
+        points = _points(*(np.linspace(a, b, 2 * ARROWS + 1)[1::2] for a, b in ((x0, x1), (y0, y1))))
+        points = points[~_in_wall(points, layout.walls)]
+        targets = _ask(policy.guide, points, rest, size)[:, :2]
+        shown = np.isfinite(targets).all(axis=1)
+        world = World(
+            layout=layout,
+            grid_x=grid_x,
+            grid_y=grid_y,
+            value=value.reshape(GRID, GRID),
+            arrow_points=points[shown],
+            arrow_targets=targets[shown],
+            rollouts=rollouts if number == 0 else [],
+            successes=successes if number == 0 else [],
+        )
+        found.append((words, world))
+    return found
+
+
+def _points(xs: np.ndarray, ys: np.ndarray) -> np.ndarray:
+    return np.stack([axis.ravel() for axis in np.meshgrid(xs, ys)], axis=1)
+
+
+def _in_wall(points: np.ndarray, walls: list[tuple[float, float, float, float]]) -> np.ndarray:
+    inside = np.zeros(len(points), bool)
+    for x, y, width, height in walls:
+        inside |= ((points >= (x, y)) & (points <= (x + width, y + height))).all(axis=1)
+    return inside
+
+
+def _ask(question: Any, points: np.ndarray, rest: tuple[float, ...], columns: int) -> np.ndarray:
+    """The agent's answer at places of the plane, or NaN where it has no such part."""
+    states = np.column_stack([points, np.tile(rest, (len(points), 1))]) if rest else points
+    try:
+        return np.asarray(question(states), np.float64).reshape(len(points), columns)
+    except WaypostError:
+        return np.full((len(points), columns), np.nan)
+
+
+def _columns(rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:
+    """Rows of a table as columns, NaN where a row has no such number."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns = {}
+    for name in names:
+        values = [row.get(name) for row in rows]
+        text = any(isinstance(value, str) for value in values)
+        columns[name] = np.array(values if text else [np.nan if value is None else value for value in values])
+    return columns
+
+
+def field_docs(config_type: type) -> dict[str, str]:
+    """The one-line docstring under each field of a Config, read from its source."""
+    body = ast.parse(inspect.getsource(config_type)).body[0]
+    assert isinstance(body, ast.ClassDef)
+    docs = {}
+    for line, following in zip(body.body, body.body[1:], strict=False):
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and isinstance(following, ast.Expr):
+            if isinstance(following.value, ast.Constant) and isinstance(following.value.value, str):
+                docs[line.target.id] = following.value.value
+    return docs
+
+

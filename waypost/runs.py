@@ -1,0 +1,606 @@
+"""A training from data to result, in memory or in a run directory.
+
+A run directory holds
+    config.json       what was asked for: enough to do it again
+    metrics.csv       training metrics, one row per seed and chunk
+    evaluations.csv   one row per seed and evaluation
+    checkpoint/       everything the training needs to go on, in one file that is replaced as a whole
+    policy/           the agents, one safetensors file per seed, and policy.json
+    report.html       what it learned, as one page
+    result.json       the outcome; its presence says the run is finished
+The tables and the policy are views of the checkpoint: whenever the process dies, the checkpoint alone decides where it
+goes on, and the run ends with the same weights as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import io
+import json
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from types import FrameType
+from typing import Any, Literal
+
+import jax
+import numpy as np
+
+from waypost import presets
+from waypost.agents import Algorithm
+from waypost.agents import algorithm as find_algorithm
+from waypost.checkpoint import read_arrays, read_json, write_arrays, write_json, write_text
+from waypost.data.dataset import Dataset
+from waypost.data.sources import load
+from waypost.envs.tasks import TASKS, Convention, Protocol, Task, learning_rewards
+from waypost.envs.tasks import task as find_task
+from waypost.errors import InterruptedRun, WaypostError
+from waypost.evaluation import MEASURES, check, rollouts, summarise
+from waypost.policy import Policy, blank, config_from_json, load_policies, missing_parts, save_policies
+from waypost.training import Learner
+
+DEFAULT_STEPS = 100_000
+CHECKPOINT_SECONDS = 30.0
+"""A checkpoint is written at every evaluation and stage end, and at least this often."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that decides what a training does; `config.json` is its JSON form."""
+
+    algorithm: str
+    config: Any
+    data: str
+    task: str | None
+    rewards: Convention
+    steps: int
+    seeds: tuple[int, ...]
+    evaluation: Protocol
+    log_every: int
+    preset: str | None = None
+    init: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise WaypostError(f"steps = {self.steps}: at least 1 is needed")
+        if self.log_every < 1:
+            raise WaypostError(f"log_every = {self.log_every}: at least 1 is needed")
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
+            raise WaypostError(f"seeds = {list(self.seeds)}: one or more different numbers from 0 on are needed")
+
+    def to_json(self) -> dict[str, Any]:
+        return json.loads(json.dumps(asdict(self)))
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What a training gave."""
+
+    plan: Plan
+    result: dict[str, Any]
+    policies: list[Policy]
+    """One per seed."""
+    metrics: list[dict[str, Any]]
+    """Rows of metrics.csv."""
+    evaluations: list[dict[str, Any]]
+    """Rows of evaluations.csv."""
+    directory: Path | None = None
+
+    @property
+    def agent(self) -> Policy:
+        """The agent of the first seed."""
+        return self.policies[0]
+
+
+class Progress:
+    """Told what a training is doing; the default says nothing."""
+
+    def start(self, plan: Plan, total: int, done: int) -> None: ...
+
+    def advance(self, stage: str, step: int) -> None: ...
+
+    def evaluated(self, step: int, rows: list[dict[str, Any]]) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+# -- planning ------------------------------------------------------------------------------------
+
+
+def plan(
+    algorithm: str = "por",
+    data: str | Path | Dataset = "four-rooms",
+    *,
+    env: str | None = None,
+    rewards: Convention | Literal["task"] = "task",
+    steps: int | None = None,
+    seeds: int | Sequence[int] = 1,
+    preset: str | None = None,
+    evaluation: Protocol | None = None,
+    log_every: int = 500,
+    init: str | Path | None = None,
+    config: Any = None,
+    **settings: Any,
+) -> Plan:
+    """Resolve what `train` was asked for; see there."""
+    chosen = find_algorithm(algorithm)
+    name = data.name if isinstance(data, Dataset) else str(data)
+    task_name = env or (data.task if isinstance(data, Dataset) else None) or (name if name in TASKS else None)
+    if task_name == "none":
+        task_name = None
+    task = find_task(task_name) if task_name else None
+    used, usual_steps, preset_settings = presets.find(algorithm, chosen.Config, preset, name)
+    if config is None:
+        try:
+            config = chosen.Config(**{**preset_settings, **settings})
+        except TypeError as error:
+            raise WaypostError(f"{algorithm}: {error}; `waypost train {algorithm} --help` lists the settings") from None
+    elif settings:
+        config = replace(config, **settings)
+    return Plan(
+        algorithm=algorithm,
+        config=config,
+        data=name,
+        task=task_name,
+        rewards=rewards if rewards != "task" else task.convention if task else "recorded",
+        steps=steps if steps is not None else usual_steps or DEFAULT_STEPS,
+        seeds=tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds),
+        evaluation=evaluation or (task.protocol if task else Protocol()),
+        log_every=log_every,
+        preset=used,
+        init=str(init) if init else None,
+    )
+
+
+def plan_from_json(record: dict[str, Any], source: Path) -> Plan:
+    """A Plan from config.json."""
+    known = set(Plan.__dataclass_fields__)
+    try:
+        fields = {name: value for name, value in record.items() if name in known}
+        fields["config"] = config_from_json(find_algorithm(record["algorithm"]).Config, record["config"])
+        fields["evaluation"] = Protocol(**record["evaluation"])
+        fields["seeds"] = tuple(record["seeds"])
+        return Plan(**fields)
+    except (KeyError, TypeError) as error:
+        raise WaypostError(f"{source}: not the config.json of a run of this version of Waypost ({error})") from None
+
+
+# -- training ------------------------------------------------------------------------------------
+
+
+def train(
+    algorithm: str = "por",
+    data: str | Path | Dataset = "four-rooms",
+    *,
+    out: str | Path | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Run:
+    """Train agents on data, judge them, and leave a run directory if `out` names one.
+
+    algorithm   "por", "bc", ... (`waypost list`)
+    data        a built-in name, a file, or a Dataset
+    env         task to judge on; by default the one the data belong to, "none" for no simulator
+    rewards     "task" (as the task says), "recorded", "goal" or "return-range": see `envs.tasks`
+    steps       updates; by default the preset's
+    seeds       how many agents to train at once, or their seeds
+    preset      settings to start from; by default those that go with the data, "none" for plain defaults
+    evaluation  a `Protocol`: how often, how many episodes
+    log_every   updates per row of metrics.csv
+    init        a run whose agent provides the parts this training leaves out (POR: `training="guide"`)
+    config, or single settings of the algorithm by name (tau=0.9)
+    out, resume the run directory; an unfinished run goes on only if told to
+    """
+    planned = plan(algorithm, data, **options)
+    return execute(planned, data, out, resume, progress)
+
+
+def execute(
+    planned: Plan,
+    data: str | Path | Dataset,
+    out: str | Path | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> Run:
+    """Carry out a plan."""
+    progress = progress or Progress()
+    task = find_task(planned.task) if planned.task else None
+    if out is None:
+        if resume:
+            raise WaypostError("resume: needs the run directory to go on with")
+        return _Training(planned, load(data), task, None, progress).run()
+    directory = Path(out)
+    with _claimed(directory, resume):
+        if (directory / "result.json").is_file():
+            _same_plan(planned, directory)
+            progress.note(f"{directory} is finished already")
+            return _finished(directory)
+        training = _Training(planned, load(data), task, directory, progress)
+        training.open()
+        return training.run()
+
+
+class _Training:
+    """One training under way."""
+
+    def __init__(self, planned: Plan, dataset: Dataset, task: Task | None, directory: Path | None, progress: Progress):
+        self.plan, self.task, self.directory, self.progress = planned, task, directory, progress
+        self.fingerprint = dataset.fingerprint()
+        chosen = find_algorithm(planned.algorithm)
+        config = planned.config
+        rewarded = learning_rewards(dataset, planned.rewards, getattr(config, "discount", 0.99))
+        columns, self.spec = chosen.prepare(config, rewarded)
+        donor = _donor(planned)
+        if donor is not None and self.spec.action_size is None:
+            given = donor.spec
+            self.spec = replace(
+                self.spec,
+                action_size=given.action_size,
+                action_low=given.action_low,
+                action_high=given.action_high,
+            )
+        self.algorithm: Algorithm = chosen(config, self.spec, planned.steps)
+        self.learner = Learner(self.algorithm, columns, planned.seeds, donor.agent if donor else None)
+        self.metric_names = self.learner.metric_names()
+        agent = self.learner.states[0].agent
+        _fits(agent, blank(chosen, config, self.spec, missing_parts(agent)), planned)
+        self.can_act = self._can_act(agent)
+        self.metrics: list[dict[str, Any]] = []
+        self.evaluations: list[dict[str, Any]] = []
+        self.seconds = 0.0
+        if task is not None and self.can_act:
+            check(agent, task)
+
+    def _can_act(self, agent: Any) -> bool:
+        row = jax.ShapeDtypeStruct((1, self.spec.observation_size), np.float32)
+        try:
+            jax.eval_shape(lambda rows: agent.act(rows, agent.start(1)), row)
+        except WaypostError:
+            return False
+        return True
+
+    # -- the loop -------------------------------------------------------------------------------
+
+    def run(self) -> Run:
+        begun = time.monotonic() - self.seconds
+        last_saved = time.monotonic()
+        stages = self.algorithm.stages
+        total = sum(stage.steps for stage in stages)
+        self.progress.start(self.plan, total, self.learner.step)
+        with _signals() as stopped:
+            try:
+                first = 0
+                for stage in stages:
+                    while self.learner.step < first + stage.steps:
+                        judged = stage is stages[-1] and self.task is not None and self.can_act
+                        inside = self.learner.step - first
+                        steps = min(
+                            _until(inside, self.plan.log_every),
+                            _until(inside, self.plan.evaluation.every) if judged else stage.steps,
+                            stage.steps - inside,
+                        )
+                        means = self.learner.advance(stage, steps)
+                        self._log(stage.name, means)
+                        self.progress.advance(stage.name, self.learner.step)
+                        inside += steps
+                        ended = inside == stage.steps
+                        due = judged and (ended or _until(inside, self.plan.evaluation.every) == self.plan.evaluation.every)
+                        if due:
+                            self._evaluate()
+                        if due or ended or stopped() or time.monotonic() - last_saved > CHECKPOINT_SECONDS:
+                            self.seconds = time.monotonic() - begun
+                            self.save()
+                            last_saved = time.monotonic()
+                        if stopped():
+                            raise InterruptedRun(self.learner.step)
+                    first += stage.steps
+            finally:
+                self.progress.stop()
+        self.seconds = time.monotonic() - begun
+        return self._finish()
+
+    def _log(self, stage: str, means: dict[str, np.ndarray]) -> None:
+        for i, seed in enumerate(self.plan.seeds):
+            row = {"step": self.learner.step, "stage": stage, "seed": seed}
+            self.metrics.append(row | {name: float(values[i]) for name, values in means.items()})
+
+    def _evaluate(self) -> None:
+        assert self.task is not None
+        protocol = self.plan.evaluation
+        judged = rollouts(self.learner.agents, self.task, protocol.episodes, protocol.seed).measures(self.task)
+        rows = [
+            {"step": self.learner.step, "seed": seed, **each} for seed, each in zip(self.plan.seeds, judged, strict=True)
+        ]
+        self.evaluations += rows
+        self.progress.evaluated(self.learner.step, rows)
+
+    # -- the directory --------------------------------------------------------------------------
+
+    @property
+    def _checkpoint(self) -> Path:
+        assert self.directory is not None
+        return self.directory / "checkpoint" / "state.safetensors"
+
+    def open(self) -> None:
+        """Begin the directory, or go back to its checkpoint."""
+        assert self.directory is not None
+        config = self.directory / "config.json"
+        if config.is_file():
+            saved = _same_plan(self.plan, self.directory)
+            if saved["fingerprint"] != self.fingerprint:
+                raise WaypostError(f"{self.directory}: {self.plan.data} has changed since this run began")
+        else:
+            record = {"waypost": version("waypost"), **self.plan.to_json(), "fingerprint": self.fingerprint}
+            write_json(config, record)
+        if self._checkpoint.is_file():
+            arrays, record = read_arrays(self._checkpoint)
+            try:
+                self.learner.restore(arrays)
+                self.metrics, self.evaluations = record["metrics"], record["evaluations"]
+                self.seconds = record["seconds"]
+            except (KeyError, TypeError, WaypostError) as error:
+                raise WaypostError(f"{self._checkpoint}: not a checkpoint of this run ({error})") from None
+
+    def save(self) -> None:
+        """Write the checkpoint, then the tables that mirror it."""
+        if self.directory is None:
+            return
+        record = {
+            "step": self.learner.step,
+            "seconds": self.seconds,
+            "metrics": self.metrics,
+            "evaluations": self.evaluations,
+        }
+        write_arrays(self._checkpoint, self.learner.snapshot(), record)
+        columns = ["step", "stage", "seed", *self.metric_names]
+        write_text(self.directory / "metrics.csv", _table(columns, self.metrics))
+        write_text(self.directory / "evaluations.csv", _table(["step", "seed", *MEASURES], self.evaluations))
+
+    def _finish(self) -> Run:
+        planned = self.plan
+        policies = [
+            Policy(planned.algorithm, planned.config, self.spec, agent, seed)
+            for seed, agent in zip(planned.seeds, self.learner.agents, strict=True)
+        ]
+        per_seed = _last(self.evaluations, planned)
+        outcome = result(planned.algorithm, planned.data, self.task, planned.steps, per_seed, self.seconds)
+        run = Run(planned, outcome, policies, self.metrics, self.evaluations, self.directory)
+        if self.directory is not None:
+            self.save()
+            save_policies(policies, self.directory / "policy")
+            from waypost.report.build import write_report
+
+            self.progress.note("writing the report")
+            write_report(run, self.directory / "report.html")
+            write_json(self.directory / "result.json", outcome)
+        return run
+
+
+# -- results -------------------------------------------------------------------------------------
+
+
+def result(
+    algorithm: str,
+    data: str | None,
+    task: Task | None,
+    steps: int | None,
+    per_seed: list[dict[str, Any]],
+    seconds: float,
+) -> dict[str, Any]:
+    """The outcome of a training or an evaluation, in the one schema of result.json and `--json`."""
+    summaries = {measure: summarise([each[measure] for each in per_seed]) for measure in MEASURES}
+    return {
+        "algorithm": algorithm,
+        "data": data,
+        "task": task.name if task else None,
+        "suite": task.suite if task else None,
+        "steps": steps,
+        "per_seed": per_seed,
+        **{
+            statistic: {measure: summaries[measure][statistic] for measure in MEASURES}
+            for statistic in ("mean", "std", "iqm", "interval")
+        },
+        "seconds": round(seconds, 3),
+        "versions": {name: version(name) for name in ("waypost", "jax", "equinox", "optax", "gymnasium", "numpy")},
+    }
+
+
+def _last(evaluations: list[dict[str, Any]], planned: Plan) -> list[dict[str, Any]]:
+    """For each seed the mean over the last evaluations the protocol counts; None where there was no simulator."""
+    per_seed = []
+    for seed in planned.seeds:
+        rows = [row for row in evaluations if row["seed"] == seed][-planned.evaluation.last :]
+        means = {
+            measure: float(np.mean([row[measure] for row in rows])) if rows and rows[0][measure] is not None else None
+            for measure in MEASURES
+        }
+        per_seed.append({"seed": seed, **means})
+    return per_seed
+
+
+def evaluate(
+    subject: Run | Policy | str | Path,
+    env: str | None = None,
+    *,
+    episodes: int | None = None,
+    seed: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Any]:
+    """Judge the agents of a run, a run directory or a policy; the result has the schema of result.json.
+
+    The task, the number of episodes and their seed are those of the run unless named. Nothing is written.
+    """
+    planned = None
+    if isinstance(subject, str | Path):
+        planned, policies = read_plan(Path(subject)), load_policies(subject)
+    elif isinstance(subject, Run):
+        planned, policies = subject.plan, subject.policies
+    else:
+        policies = [subject]
+    name = env or (planned.task if planned else None)
+    if name is None:
+        raise WaypostError("no task to judge on: name one with --env (in Python: env=...)")
+    task = find_task(name)
+    protocol = planned.evaluation if planned else task.protocol
+    if episodes is not None:
+        protocol = replace(protocol, episodes=episodes)
+    if seed is not None:
+        protocol = replace(protocol, seed=seed)
+    begun = time.monotonic()
+    judged = rollouts([policy.agent for policy in policies], task, protocol.episodes, protocol.seed, progress=progress)
+    per_seed = [{"seed": policy.seed, **each} for policy, each in zip(policies, judged.measures(task), strict=True)]
+    return result(
+        policies[0].algorithm,
+        planned.data if planned else None,
+        task,
+        planned.steps if planned else None,
+        per_seed,
+        time.monotonic() - begun,
+    )
+
+
+def read_plan(directory: Path) -> Plan:
+    """The plan of a run directory."""
+    file = directory / "config.json"
+    if not file.is_file():
+        raise WaypostError(f"{directory}: not a run directory (no config.json)")
+    return plan_from_json(read_json(file), file)
+
+
+def _finished(directory: Path) -> Run:
+    _, record = read_arrays(directory / "checkpoint" / "state.safetensors")
+    return Run(
+        read_plan(directory),
+        read_json(directory / "result.json"),
+        load_policies(directory),
+        record["metrics"],
+        record["evaluations"],
+        directory,
+    )
+
+
+def load_run(directory: str | Path) -> Run:
+    """A finished run from its directory."""
+    directory = Path(directory)
+    if not (directory / "result.json").is_file():
+        read_plan(directory)
+        raise WaypostError(f"{directory}: the run is not finished; go on with `waypost train ... --resume`")
+    return _finished(directory)
+
+
+# -- small parts ---------------------------------------------------------------------------------
+
+
+def _until(step: int, every: int) -> int:
+    """Steps from here to the next multiple; far away if there is none."""
+    return every - step % every if every else 2**31
+
+
+def _table(columns: list[str], rows: list[dict[str, Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _donor(planned: Plan) -> Policy | None:
+    if planned.init is None:
+        return None
+    donor = Policy.load(planned.init)
+    if donor.algorithm != planned.algorithm:
+        raise WaypostError(f"--init {planned.init}: holds a {donor.algorithm} agent, {planned.algorithm} is needed")
+    return donor
+
+
+def _fits(agent: Any, like: Any, planned: Plan) -> None:
+    """Parts from another run must be what these settings describe, or the saved policy could not be read back."""
+    shapes = jax.tree.map(lambda leaf: leaf.shape, agent), jax.tree.map(lambda leaf: leaf.shape, like)
+    if jax.tree.structure(agent) != jax.tree.structure(like) or jax.tree.leaves(shapes[0]) != jax.tree.leaves(shapes[1]):
+        raise WaypostError(
+            f"--init {planned.init}: its parts have other settings than asked for here (hidden layers, guide_target, "
+            "executor_inputs, observation size); use those of that run"
+        )
+
+
+def _same_plan(planned: Plan, directory: Path) -> dict[str, Any]:
+    """The saved plan, once it is certain that it is the same."""
+    saved = read_json(directory / "config.json")
+    asked = planned.to_json()
+    for name, value in _flat(asked).items():
+        kept = _flat(saved).get(name)
+        if kept != value:
+            raise WaypostError(
+                f"{directory}: began with {name} = {kept!r}, asked for {value!r}; use the same or another --out"
+            )
+    return saved
+
+
+def _flat(record: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in record.items():
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+    return flat
+
+
+@contextmanager
+def _claimed(directory: Path, resume: bool) -> Iterator[None]:
+    """The directory for this process alone, once it is certain that nothing in it gets lost."""
+    if directory.exists() and not directory.is_dir():
+        raise WaypostError(f"{directory}: is a file; a run needs a directory")
+    existed = directory.is_dir()
+    foreign = existed and any(directory.iterdir()) and not (directory / "config.json").is_file()
+    if foreign and any(path.name != ".lock" for path in directory.iterdir()):
+        raise WaypostError(f"{directory}: holds files that are no run; choose another --out")
+    if resume and not existed:
+        raise WaypostError(f"{directory}: there is no run to resume")
+    if (directory / "result.json").is_file() and not resume:
+        raise WaypostError(f"{directory}: holds a finished run; choose another --out, or --resume to see its result")
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise WaypostError(f"{directory}: another process is training there") from None
+        if (directory / "config.json").is_file() and not resume:
+            raise WaypostError(f"{directory}: holds an unfinished run; go on with --resume or choose another --out")
+        for leftover in (*directory.glob(".*.*"), *directory.glob("checkpoint/.*"), *directory.glob("policy/.*")):
+            leftover.unlink()  # what a killed process was writing
+        try:
+            yield
+        finally:
+            (directory / ".lock").unlink(missing_ok=True)
+            if not existed and not any(directory.iterdir()):
+                directory.rmdir()
+
+
+@contextmanager
+def _signals() -> Iterator[Callable[[], bool]]:
+    """Whether someone has asked to stop; asking twice stops at once."""
+    asked = False
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        asked = True
+        signal.signal(number, previous[number])
+
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in previous:
+        signal.signal(number, ask)
+    try:
+        yield lambda: asked
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -1,0 +1,196 @@
+"""The loop every algorithm runs in: chunks of updates inside one compiled program, several seeds at once.
+
+A chunk is one `lax.scan`: batches are drawn from data that already lies on the device, the state is
+updated, and only the chunk's mean metrics come back. Nothing in between touches Python.
+
+Seeds run in lanes. On an accelerator the seeds of a device are one lane under `vmap`. On a CPU every seed is a
+lane of its own and the lanes are spread over the cores: XLA's batched matrix multiplication is slower there than
+one core per agent (`make bench` measures it). A seed's random numbers depend on the seed alone, so
+either way it learns what it would have learned by itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from waypost.agents.agent import Agent, Algorithm, Array, Columns, Stage
+from waypost.checkpoint import flatten, unflatten
+from waypost.errors import DivergenceError
+
+CHUNK_AXES = (0, 0, None, None)
+"""State and key are a seed's own; the step and the columns are common to all."""
+
+
+@dataclass
+class Lane:
+    """Seeds that advance in one call, and what they learn on."""
+
+    seeds: tuple[int, ...]
+    columns: dict[str, Array]
+    keys: Array
+    state: Any
+
+
+class Learner:
+    """Agents of one algorithm, one per seed, learning from the same columns."""
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        columns: Columns,
+        seeds: Sequence[int],
+        donor: Agent | None = None,
+        seeds_per_lane: int | None = None,
+    ):
+        """`donor` provides the parts this training leaves out; `seeds_per_lane` overrides the choice above."""
+        self.algorithm = algorithm
+        self.seeds = tuple(seeds)
+        self.step = 0
+        self.rows = len(next(iter(columns.values())))
+        self._chunk = lru_cache(maxsize=None)(self._compile)
+        devices = devices_for(len(self.seeds))
+        if seeds_per_lane is None:
+            seeds_per_lane = 1 if devices[0].platform == "cpu" else -(-len(self.seeds) // len(devices))
+        self.lanes = []
+        on_device: dict[jax.Device, dict[str, Array]] = {}
+        for first in range(0, len(self.seeds), seeds_per_lane):
+            device = devices[len(self.lanes) % len(devices)]
+            if device not in on_device:
+                on_device[device] = jax.device_put(columns, device)
+            self.lanes.append(self._lane(self.seeds[first : first + seeds_per_lane], device, on_device[device], donor))
+
+    def _lane(self, seeds: tuple[int, ...], device: jax.Device, columns: dict[str, Array], donor: Agent | None) -> Lane:
+        def begin(key: Array) -> Any:
+            state = self.algorithm.init(key)
+            return state if donor is None else state._replace(agent=state.agent.graft(donor))
+
+        roots = [jax.random.key(seed) for seed in seeds]
+        roots = jax.device_put(roots[0] if len(seeds) == 1 else jnp.stack(roots), device)
+        split = _over(len(seeds), jax.random.split)(roots)
+        init_keys, keys = (split[0], split[1]) if len(seeds) == 1 else (split[:, 0], split[:, 1])
+        return Lane(seeds, columns, keys, jax.jit(_over(len(seeds), begin))(init_keys))
+
+    # -- learning -----------------------------------------------------------------------------
+
+    def advance(self, stage: Stage, steps: int) -> dict[str, np.ndarray]:
+        """`steps` updates of every agent; the mean of each metric over them, one number per seed."""
+        results = []
+        for lane in self.lanes:
+            lane.state, means, first_bad = self._chunk(stage, steps, len(lane.seeds))(
+                lane.state, lane.keys, np.int32(self.step), lane.columns
+            )
+            results.append((means, first_bad))
+        # All lanes are under way before the first result is waited for.
+        means, first_bad = _concatenate(jax.device_get(results))
+        for name, bad in first_bad.items():
+            if (bad < steps).any():
+                seed = self.seeds[int(bad.argmin())]
+                raise DivergenceError(
+                    f"{name} is not finite at step {self.step + int(bad.min()) + 1} (seed {seed}): the run has diverged; "
+                    "lower the learning rates or check the data's scale"
+                )
+        self.step += steps
+        return means
+
+    def metric_names(self) -> list[str]:
+        """Every metric the stages report; also traces every update once, so mistakes show before any work."""
+        lane = self.lanes[0]
+        names: dict[str, None] = {}
+        for stage in self.algorithm.stages:
+            chunk = _over(len(lane.seeds), self._one_chunk(stage, 1), CHUNK_AXES)
+            means = jax.eval_shape(chunk, lane.state, lane.keys, np.int32(0), lane.columns)[1]
+            names |= dict.fromkeys(sorted(means))
+        return list(names)
+
+    def _compile(self, stage: Stage, steps: int, seeds: int) -> Callable[..., Any]:
+        return jax.jit(_over(seeds, self._one_chunk(stage, steps), CHUNK_AXES), donate_argnums=0)
+
+    def _one_chunk(self, stage: Stage, steps: int) -> Callable[..., Any]:
+        """`steps` updates of one agent, as a pure function."""
+        size = self.algorithm.config.batch_size
+
+        def chunk(state: Any, key: Array, start: Array, columns: dict[str, Array]) -> tuple[Any, Any, Any]:
+            def update(state: Any, step: Array) -> tuple[Any, dict[str, Array]]:
+                row_key, update_key = jax.random.split(jax.random.fold_in(key, step))
+                rows = jax.random.randint(row_key, (size,), 0, self.rows)
+                batch = {name: column[rows] for name, column in columns.items()}
+                return self.algorithm.update(stage, state, batch, update_key)
+
+            state, metrics = jax.lax.scan(update, state, start + jnp.arange(steps))
+            means = {name: values.mean() for name, values in metrics.items()}
+            # The first update whose metric is not finite, or `steps` if there is none.
+            first_bad = {
+                name: jnp.min(jnp.where(jnp.isfinite(values), steps, jnp.arange(steps)))
+                for name, values in metrics.items()
+            }
+            return state, means, first_bad
+
+        return chunk
+
+    # -- looking in, saving, restoring ----------------------------------------------------------
+
+    @property
+    def states(self) -> list[Any]:
+        """The state of each seed; valid until the next `advance`, which reuses its memory."""
+        states = []
+        for lane in self.lanes:
+            if len(lane.seeds) == 1:
+                states.append(lane.state)
+            else:
+                states += [jax.tree.map(lambda x, i=i: x[i], lane.state) for i in range(len(lane.seeds))]
+        return states
+
+    @property
+    def agents(self) -> list[Agent]:
+        """The agent of each seed, as copies that outlive the next `advance`."""
+        return [jax.tree.map(np.array, state.agent) for state in self.states]
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        """Everything training changes, by name."""
+        arrays = {"step": np.int32(self.step)}
+        for seed, state, key in zip(self.seeds, self.states, self._keys(), strict=True):
+            arrays |= flatten(state, f"seed {seed}")
+            arrays[f"seed {seed} key"] = np.asarray(jax.random.key_data(key))
+        return arrays
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Go back to a snapshot of the same algorithm, settings and seeds."""
+        self.step = int(arrays["step"])
+        for lane in self.lanes:
+            single = len(lane.seeds) == 1
+            likes = [lane.state] if single else [jax.tree.map(lambda x: x[0], lane.state)] * len(lane.seeds)
+            states = [unflatten(like, arrays, f"seed {seed}") for like, seed in zip(likes, lane.seeds, strict=True)]
+            keys = [jax.random.wrap_key_data(arrays[f"seed {seed} key"]) for seed in lane.seeds]
+            device = next(iter(lane.columns.values())).devices().pop()
+            lane.state = jax.device_put(states[0] if single else jax.tree.map(lambda *x: np.stack(x), *states), device)
+            lane.keys = jax.device_put(keys[0] if single else jnp.stack(keys), device)
+
+    def _keys(self) -> list[Array]:
+        return [key for lane in self.lanes for key in (lane.keys.reshape(-1))]
+
+
+def devices_for(seeds: int) -> list[jax.Device]:
+    """The devices to learn on; a CPU is divided into one per core as far as there are seeds for them."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        jax.config.update("jax_num_cpu_devices", max(1, min(seeds, cores)))
+    except RuntimeError:
+        pass  # JAX is already running: what it has is what we use.
+    return jax.local_devices()
+
+
+def _over(seeds: int, function: Callable[..., Any], axes: Any = 0) -> Callable[..., Any]:
+    """The function for all seeds of a lane; a single seed needs no extra axis."""
+    return function if seeds == 1 else jax.vmap(function, in_axes=axes)
+
+
+def _concatenate(results: list[Any]) -> Any:
+    return jax.tree.map(lambda *lanes: np.concatenate([np.atleast_1d(lane) for lane in lanes]), *results)
