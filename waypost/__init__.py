@@ -1,9 +1,9 @@
 """Waypost: offline reinforcement learning that says where to go and how to get there.
 
-    import waypost
+import waypost
 
-    run = waypost.train("por", "four-rooms")
-    run.agent.act([2.0, 2.0])
+run = waypost.train("por", "four-rooms")
+run.agent.act([2.0, 2.0])
 """
 
 from importlib.metadata import version

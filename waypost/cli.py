@@ -8,9 +8,10 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, make_dataclass, replace
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union
+from typing import Annotated, Any, Literal
 
 import rich.progress
 import tyro
@@ -54,7 +55,7 @@ class TrainOptions:
     first_seed: int = 0
     """Their seeds count up from here."""
     resume: bool = False
-    """Go on with an unfinished run in the directory."""
+    """Go on with what the directory holds: an unfinished run, a finished one, or nothing yet."""
     preset: str | None = None
     """Settings to start from, see `waypost list`; by default those that go with the data; none = plain defaults."""
     rewards: Literal["task", "recorded", "goal", "return-range"] = "task"
@@ -79,7 +80,7 @@ class Demo:
     seeds: int = 1
     """How many agents to train at once."""
     resume: bool = False
-    """Go on with an unfinished demo in the directory."""
+    """Go on with what the directory holds: an unfinished demo, a finished one, or nothing yet."""
     json: bool = False
     """Print the result as one JSON object, the last line on stdout."""
 
@@ -127,7 +128,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"waypost: error: {' '.join(str(error).split())}", file=sys.stderr)
         code = 2
     except InterruptedRun as stop:
-        print(f"waypost: stopped and saved at step {stop.step}; go on with the same command and --resume", file=sys.stderr)
+        print(
+            f"waypost: stopped and saved at step {stop.step}; go on with the same command and --resume", file=sys.stderr
+        )
         code = 130
     except KeyboardInterrupt:
         print("waypost: stopped", file=sys.stderr)
@@ -153,7 +156,9 @@ def _dispatch(arguments: list[str]) -> int:
     return 0
 
 
-_DESCRIPTION = "Offline reinforcement learning: from logged data to a policy that says where to go and how to get there."
+_DESCRIPTION = (
+    "Offline reinforcement learning: from logged data to a policy that says where to go and how to get there."
+)
 _STYLE = (tyro.conf.OmitSubcommandPrefixes, tyro.conf.HelptextFromCommentsOff)
 
 
@@ -161,15 +166,15 @@ def _commands() -> Any:
     subcommand = tyro.conf.subcommand
     train = [Annotated[_train_type(name), subcommand(name, description=a.title)] for name, a in _algorithms().items()]
     every_train = make_dataclass(
-        "Train", [("algorithm", Union[tuple(train)])], namespace={"__doc__": "Train agents of an algorithm on data."}
+        "Train", [("algorithm", reduce(or_, train))], namespace={"__doc__": "Train agents of an algorithm on data."}
     )
-    return Union[
-        Annotated[Demo, subcommand("demo")],
-        Annotated[every_train, subcommand("train")],
-        Annotated[Evaluate, subcommand("evaluate")],
-        Annotated[Report, subcommand("report")],
-        Annotated[List, subcommand("list")],
-    ]
+    return (
+        Annotated[Demo, subcommand("demo")]
+        | Annotated[every_train, subcommand("train")]
+        | Annotated[Evaluate, subcommand("evaluate")]
+        | Annotated[Report, subcommand("report")]
+        | Annotated[List, subcommand("list")]
+    )
 
 
 def _algorithms() -> dict[str, Any]:
@@ -181,7 +186,7 @@ def _algorithms() -> dict[str, Any]:
 @cache
 def _train_type(name: str) -> type:
     """Options of `train NAME`: where and how long, and every field of the algorithm's Config."""
-    config = _algorithms()[name].Config
+    config = _algorithms()[name].config_type
     flat = tyro.conf.OmitArgPrefixes
     return make_dataclass(
         f"Train_{name}",
@@ -210,7 +215,7 @@ def _train(command: Any, arguments: list[str]) -> None:
         saved = read_plan(out)
         options, config = _options_of(saved, options), saved.config
     else:
-        config_type = _algorithms()[name].Config
+        config_type = _algorithms()[name].config_type
         _, steps, settings = presets.find(name, config_type, options.preset, options.data)
         options, config = replace(options, steps=options.steps or steps), config_type(**settings)
     start = kind(options, config)
@@ -296,9 +301,7 @@ def _evaluate(command: Evaluate) -> None:
     from waypost.runs import evaluate
 
     with _episodes_bar() as progress:
-        outcome = evaluate(
-            command.run, command.env, episodes=command.episodes, seed=command.seed, progress=progress
-        )
+        outcome = evaluate(command.run, command.env, episodes=command.episodes, seed=command.seed, progress=progress)
     _show(outcome)
     if command.json:
         print(json.dumps(outcome))
@@ -321,9 +324,7 @@ def _list(command: List) -> None:
         "algorithms": [
             {"name": name, "title": a.title, "presets": list(presets(name))} for name, a in _algorithms().items()
         ],
-        "tasks": [
-            {"name": t.name, "title": t.summary, "suite": t.suite, "env": t.env_id} for t in TASKS.values()
-        ],
+        "tasks": [{"name": t.name, "title": t.summary, "suite": t.suite, "env": t.env_id} for t in TASKS.values()],
         "data": [{"name": name, "title": what} for name, (what, _) in BUILT_IN.items()],
     }
     if command.json:
@@ -419,7 +420,9 @@ def _show(outcome: dict[str, Any]) -> None:
         for statistic in ("mean", "std", "iqm"):
             table.add_row(statistic, *(number(outcome[statistic][measure], digits) for measure, _, digits in _SHOWN))
         bounds = (outcome["interval"][measure] for measure, _, _ in _SHOWN)
-        cells = ("-" if b is None else f"{b[0]:.{d}f} to {b[1]:.{d}f}" for b, (_, _, d) in zip(bounds, _SHOWN, strict=True))
+        cells = (
+            "-" if b is None else f"{b[0]:.{d}f} to {b[1]:.{d}f}" for b, (_, _, d) in zip(bounds, _SHOWN, strict=True)
+        )
         table.add_row("95 %", *cells)
     screen.print(table)
     screen.print(f"{outcome['seconds']:.1f} s")

@@ -125,15 +125,15 @@ def _check_spaces(envs: Any, actor: _Actor, task: Task) -> None:
     memory = jax.eval_shape(lambda: actor.start(1))
     try:
         actions, _ = jax.eval_shape(_act, actor.agents, rows, memory)
-    except TypeError:
+    except (TypeError, ValueError):
         raise WaypostError(
             f"task {task.name} has {space.shape[0]} observations, the agent was trained on another number; "
             "choose the task that fits the data with --env"
         ) from None
     if envs.single_action_space.shape != actions.shape[2:]:
         raise WaypostError(
-            f"task {task.name} takes actions of shape {envs.single_action_space.shape}, the agent gives {actions.shape[2:]}; "
-            "choose the task that fits the data with --env"
+            f"task {task.name} takes actions of shape {envs.single_action_space.shape}, "
+            f"the agent gives {actions.shape[2:]}; choose the task that fits the data with --env"
         )
 
 

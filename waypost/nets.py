@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import equinox as eqx
 import jax
@@ -17,16 +18,10 @@ LOG_STD_RANGE = (-5.0, 2.0)
 
 
 class Linear(eqx.Module):
-    """x -> x W + b on a batch of rows, with uniform initial values of width 1 / sqrt(inputs)."""
+    """x -> x W + b on a batch of rows."""
 
     weight: Array
     bias: Array
-
-    def __init__(self, inputs: int, outputs: int, key: Array):
-        weight_key, bias_key = jax.random.split(key)
-        limit = 1.0 / np.sqrt(inputs)
-        self.weight = jax.random.uniform(weight_key, (inputs, outputs), minval=-limit, maxval=limit)
-        self.bias = jax.random.uniform(bias_key, (outputs,), minval=-limit, maxval=limit)
 
     def __call__(self, x: Array) -> Array:
         return x @ self.weight + self.bias
@@ -49,15 +44,24 @@ class LayerNorm(eqx.Module):
 
 
 class MLP(eqx.Module):
-    """ReLU network on a batch of rows; LayerNorm, if any, sits before each ReLU."""
+    """ReLU network on a batch of rows; LayerNorm, if any, sits before each ReLU.
+
+    Weights and biases start uniform in +-1 / sqrt(inputs of the layer).
+    """
 
     layers: tuple[Linear, ...]
     norms: tuple[LayerNorm, ...]
 
     def __init__(self, inputs: int, hidden: Sequence[int], outputs: int, key: Array, layer_norm: bool = False):
-        sizes = (inputs, *hidden, outputs)
-        keys = jax.random.split(key, len(sizes) - 1)
-        self.layers = tuple(Linear(i, o, k) for i, o, k in zip(sizes[:-1], sizes[1:], keys, strict=True))
+        shapes = list(pairwise((inputs, *hidden, outputs)))
+        # One draw for the whole network: every further one would add a second to the compilation.
+        numbers = jax.random.uniform(key, (sum((i + 1) * o for i, o in shapes),), minval=-1.0, maxval=1.0)
+        layers, first = [], 0
+        for i, o in shapes:
+            table = numbers[first : first + (i + 1) * o].reshape(i + 1, o) / np.sqrt(i, dtype=np.float32)
+            layers.append(Linear(table[:i], table[i]))
+            first += (i + 1) * o
+        self.layers = tuple(layers)
         self.norms = tuple(LayerNorm(size) for size in hidden) if layer_norm else ()
 
     def __call__(self, x: Array) -> Array:

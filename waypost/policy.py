@@ -124,7 +124,7 @@ def load_policies(folder: str | Path) -> list[Policy]:
     record = read_json(folder / "policy.json")
     try:
         chosen = algorithm(record["algorithm"])
-        config = config_from_json(chosen.Config, record["config"])
+        config = config_from_json(chosen.config_type, record["config"])
         spec = Spec.from_json(record["spec"])
         seeds = [int(seed) for seed in record["seeds"]]
         like = blank(chosen, config, spec, record["missing"])

@@ -22,7 +22,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -137,10 +137,10 @@ def plan(
     if task_name == "none":
         task_name = None
     task = find_task(task_name) if task_name else None
-    used, usual_steps, preset_settings = presets.find(algorithm, chosen.Config, preset, name)
+    used, usual_steps, preset_settings = presets.find(algorithm, chosen.config_type, preset, name)
     if config is None:
         try:
-            config = chosen.Config(**{**preset_settings, **settings})
+            config = chosen.config_type(**{**preset_settings, **settings})
         except TypeError as error:
             raise WaypostError(f"{algorithm}: {error}; `waypost train {algorithm} --help` lists the settings") from None
     elif settings:
@@ -165,7 +165,7 @@ def plan_from_json(record: dict[str, Any], source: Path) -> Plan:
     known = set(Plan.__dataclass_fields__)
     try:
         fields = {name: value for name, value in record.items() if name in known}
-        fields["config"] = config_from_json(find_algorithm(record["algorithm"]).Config, record["config"])
+        fields["config"] = config_from_json(find_algorithm(record["algorithm"]).config_type, record["config"])
         fields["evaluation"] = Protocol(**record["evaluation"])
         fields["seeds"] = tuple(record["seeds"])
         return Plan(**fields)
@@ -198,7 +198,8 @@ def train(
     log_every   updates per row of metrics.csv
     init        a run whose agent provides the parts this training leaves out (POR: `training="guide"`)
     config, or single settings of the algorithm by name (tau=0.9)
-    out, resume the run directory; an unfinished run goes on only if told to
+    out         the run directory; without one nothing is written
+    resume      go on with what the directory holds: an unfinished run, a finished one, or nothing yet
     """
     planned = plan(algorithm, data, **options)
     return execute(planned, data, out, resume, progress)
@@ -219,12 +220,18 @@ def execute(
             raise WaypostError("resume: needs the run directory to go on with")
         return _Training(planned, load(data), task, None, progress).run()
     directory = Path(out)
-    with _claimed(directory, resume):
+    with ExitStack() as claims:
+        # A directory that is there is claimed first; a new one is made only once nothing can be wrong any more.
+        claimed = directory.exists()
+        if claimed:
+            claims.enter_context(_claimed(directory, resume))
         if (directory / "result.json").is_file():
             _same_plan(planned, directory)
             progress.note(f"{directory} is finished already")
             return _finished(directory)
         training = _Training(planned, load(data), task, directory, progress)
+        if not claimed:
+            claims.enter_context(_claimed(directory, resume))
         training.open()
         return training.run()
 
@@ -293,7 +300,9 @@ class _Training:
                         self.progress.advance(stage.name, self.learner.step)
                         inside += steps
                         ended = inside == stage.steps
-                        due = judged and (ended or _until(inside, self.plan.evaluation.every) == self.plan.evaluation.every)
+                        due = judged and (
+                            ended or _until(inside, self.plan.evaluation.every) == self.plan.evaluation.every
+                        )
                         if due:
                             self._evaluate()
                         if due or ended or stopped() or time.monotonic() - last_saved > CHECKPOINT_SECONDS:
@@ -318,7 +327,8 @@ class _Training:
         protocol = self.plan.evaluation
         judged = rollouts(self.learner.agents, self.task, protocol.episodes, protocol.seed).measures(self.task)
         rows = [
-            {"step": self.learner.step, "seed": seed, **each} for seed, each in zip(self.plan.seeds, judged, strict=True)
+            {"step": self.learner.step, "seed": seed, **each}
+            for seed, each in zip(self.plan.seeds, judged, strict=True)
         ]
         self.evaluations += rows
         self.progress.evaluated(self.learner.step, rows)
@@ -524,8 +534,8 @@ def _donor(planned: Plan) -> Policy | None:
 
 def _fits(agent: Any, like: Any, planned: Plan) -> None:
     """Parts from another run must be what these settings describe, or the saved policy could not be read back."""
-    shapes = jax.tree.map(lambda leaf: leaf.shape, agent), jax.tree.map(lambda leaf: leaf.shape, like)
-    if jax.tree.structure(agent) != jax.tree.structure(like) or jax.tree.leaves(shapes[0]) != jax.tree.leaves(shapes[1]):
+    forms = [(jax.tree.structure(tree), [leaf.shape for leaf in jax.tree.leaves(tree)]) for tree in (agent, like)]
+    if forms[0] != forms[1]:
         raise WaypostError(
             f"--init {planned.init}: its parts have other settings than asked for here (hidden layers, guide_target, "
             "executor_inputs, observation size); use those of that run"
@@ -557,12 +567,9 @@ def _claimed(directory: Path, resume: bool) -> Iterator[None]:
     """The directory for this process alone, once it is certain that nothing in it gets lost."""
     if directory.exists() and not directory.is_dir():
         raise WaypostError(f"{directory}: is a file; a run needs a directory")
-    existed = directory.is_dir()
-    foreign = existed and any(directory.iterdir()) and not (directory / "config.json").is_file()
-    if foreign and any(path.name != ".lock" for path in directory.iterdir()):
+    names = {path.name for path in directory.iterdir()} if directory.is_dir() else set()
+    if names - {".lock"} and "config.json" not in names:
         raise WaypostError(f"{directory}: holds files that are no run; choose another --out")
-    if resume and not existed:
-        raise WaypostError(f"{directory}: there is no run to resume")
     if (directory / "result.json").is_file() and not resume:
         raise WaypostError(f"{directory}: holds a finished run; choose another --out, or --resume to see its result")
     directory.mkdir(parents=True, exist_ok=True)
@@ -579,8 +586,6 @@ def _claimed(directory: Path, resume: bool) -> Iterator[None]:
             yield
         finally:
             (directory / ".lock").unlink(missing_ok=True)
-            if not existed and not any(directory.iterdir()):
-                directory.rmdir()
 
 
 @contextmanager
@@ -591,7 +596,7 @@ def _signals() -> Iterator[Callable[[], bool]]:
     def ask(number: int, frame: FrameType | None) -> None:
         nonlocal asked
         asked = True
-        signal.signal(number, previous[number])
+        signal.signal(number, previous[signal.Signals(number)])
 
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -56,10 +57,10 @@ class Learner:
         self.step = 0
         self.rows = len(next(iter(columns.values())))
         self._chunk = lru_cache(maxsize=None)(self._compile)
-        devices = devices_for(len(self.seeds))
+        devices = learning_devices()
         if seeds_per_lane is None:
             seeds_per_lane = 1 if devices[0].platform == "cpu" else -(-len(self.seeds) // len(devices))
-        self.lanes = []
+        self.lanes: list[Lane] = []
         on_device: dict[jax.Device, dict[str, Array]] = {}
         for first in range(0, len(self.seeds), seeds_per_lane):
             device = devices[len(self.lanes) % len(devices)]
@@ -72,11 +73,9 @@ class Learner:
             state = self.algorithm.init(key)
             return state if donor is None else state._replace(agent=state.agent.graft(donor))
 
-        roots = [jax.random.key(seed) for seed in seeds]
-        roots = jax.device_put(roots[0] if len(seeds) == 1 else jnp.stack(roots), device)
-        split = _over(len(seeds), jax.random.split)(roots)
-        init_keys, keys = (split[0], split[1]) if len(seeds) == 1 else (split[:, 0], split[:, 1])
-        return Lane(seeds, columns, keys, jax.jit(_over(len(seeds), begin))(init_keys))
+        pairs = [jax.random.split(jax.random.key(seed)) for seed in seeds]
+        first_keys, keys = (jax.device_put(_stack([pair[i] for pair in pairs]), device) for i in (0, 1))
+        return Lane(seeds, columns, keys, jax.jit(_over(len(seeds), begin))(first_keys))
 
     # -- learning -----------------------------------------------------------------------------
 
@@ -93,8 +92,9 @@ class Learner:
         for name, bad in first_bad.items():
             if (bad < steps).any():
                 seed = self.seeds[int(bad.argmin())]
+                step = self.step + int(bad.min()) + 1
                 raise DivergenceError(
-                    f"{name} is not finite at step {self.step + int(bad.min()) + 1} (seed {seed}): the run has diverged; "
+                    f"{name} is not finite at step {step} (seed {seed}): the run has diverged; "
                     "lower the learning rates or check the data's scale"
                 )
         self.step += steps
@@ -155,7 +155,7 @@ class Learner:
 
     def snapshot(self) -> dict[str, np.ndarray]:
         """Everything training changes, by name."""
-        arrays = {"step": np.int32(self.step)}
+        arrays = {"step": np.asarray(self.step, np.int32)}
         for seed, state, key in zip(self.seeds, self.states, self._keys(), strict=True):
             arrays |= flatten(state, f"seed {seed}")
             arrays[f"seed {seed} key"] = np.asarray(jax.random.key_data(key))
@@ -165,31 +165,34 @@ class Learner:
         """Go back to a snapshot of the same algorithm, settings and seeds."""
         self.step = int(arrays["step"])
         for lane in self.lanes:
-            single = len(lane.seeds) == 1
-            likes = [lane.state] if single else [jax.tree.map(lambda x: x[0], lane.state)] * len(lane.seeds)
-            states = [unflatten(like, arrays, f"seed {seed}") for like, seed in zip(likes, lane.seeds, strict=True)]
-            keys = [jax.random.wrap_key_data(arrays[f"seed {seed} key"]) for seed in lane.seeds]
+            like = lane.state if len(lane.seeds) == 1 else jax.tree.map(lambda x: x[0], lane.state)
+            states = [unflatten(like, arrays, f"seed {seed}") for seed in lane.seeds]
+            keys = [jax.random.wrap_key_data(jnp.asarray(arrays[f"seed {seed} key"])) for seed in lane.seeds]
             device = next(iter(lane.columns.values())).devices().pop()
-            lane.state = jax.device_put(states[0] if single else jax.tree.map(lambda *x: np.stack(x), *states), device)
-            lane.keys = jax.device_put(keys[0] if single else jnp.stack(keys), device)
+            lane.state = jax.device_put(_stack(states), device)
+            lane.keys = jax.device_put(_stack(keys), device)
 
     def _keys(self) -> list[Array]:
         return [key for lane in self.lanes for key in (lane.keys.reshape(-1))]
 
 
-def devices_for(seeds: int) -> list[jax.Device]:
-    """The devices to learn on; a CPU is divided into one per core as far as there are seeds for them."""
+def learning_devices() -> list[jax.Device]:
+    """The devices to learn on; a CPU is divided into one per core, unless JAX is already running as it is."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        jax.config.update("jax_num_cpu_devices", max(1, min(seeds, cores)))
-    except RuntimeError:
-        pass  # JAX is already running: what it has is what we use.
+    if "host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
+        with suppress(RuntimeError):
+            jax.config.update("jax_num_cpu_devices", cores)
     return jax.local_devices()
 
 
 def _over(seeds: int, function: Callable[..., Any], axes: Any = 0) -> Callable[..., Any]:
     """The function for all seeds of a lane; a single seed needs no extra axis."""
     return function if seeds == 1 else jax.vmap(function, in_axes=axes)
+
+
+def _stack(trees: list[Any]) -> Any:
+    """The trees of a lane's seeds as one; a single seed needs no extra axis."""
+    return trees[0] if len(trees) == 1 else jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
 def _concatenate(results: list[Any]) -> Any:

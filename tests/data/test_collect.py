@@ -173,7 +173,7 @@ TRIP = path((6, 11.4), (6, 11.6), (6, 13), (14.9, 16), (15.1, 16), (14.9, 16), (
     ("variant", "rewards", "ends"),
     [
         (Variant.PLAIN, [0, 0, 0, 1, 0, 0, 0], [3, 5, 6]),
-        (Variant.RIVER, [-1, 0, 0, 1, 0, 0, 0], [0, 3, 5, 6]),
+        (Variant.RIVER, [-1, 0, 1, 0, 0, 0], [0, 2, 4, 5]),
     ],
 )
 def test_labels_of_a_hand_made_trip(variant: Variant, rewards: list[float], ends: list[int]) -> None:
@@ -181,7 +181,9 @@ def test_labels_of_a_hand_made_trip(variant: Variant, rewards: list[float], ends
     assert labelled.require("rewards").tolist() == rewards
     assert (labelled.terminals == (labelled.require("rewards") != 0)).all()
     assert np.flatnonzero(labelled.ends).tolist() == ends
-    assert labelled.observations is TRIP.observations
+    dry = np.ones(7, bool) if variant == Variant.PLAIN else np.arange(7) != 1
+    assert (labelled.observations == TRIP.observations[dry]).all()
+    assert (labelled.next_observations == TRIP.next_observations[dry]).all()
     assert (labelled.name, labelled.task) == (variant.value, variant.value)
 
 
@@ -195,28 +197,30 @@ def test_key_column_of_hand_made_trips() -> None:
     )  # fmt: skip
     # Row 6 leaves the goal for (3, 3), row 9 goes from (3, 3.1) to (15, 3): made up, but only the flags matter.
     labelled = collect.label_four_rooms(trips, Variant.KEY)
-    rows = len(trips)
-    assert len(labelled) == 2 * rows == 26
+    # The last row begins in the river and is left out.
+    rows = len(trips) - 1
+    assert len(labelled) == 2 * rows == 24
     assert labelled.observation_names == ("x", "y", "key")
-    assert (labelled.observations[:rows, :2] == trips.observations).all()
-    assert (labelled.observations[rows:, :2] == trips.observations).all()
-    before = [0, 0, 1, 1, 1, 1, 1, 0, 0, 0, 1, 1, 1]
-    after = [0, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1]
+    assert (labelled.observations[:rows, :2] == trips.observations[:-1]).all()
+    assert (labelled.observations[rows:, :2] == trips.observations[:-1]).all()
+    before = [0, 0, 1, 1, 1, 1, 1, 0, 0, 0, 1, 1]
+    after = [0, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1, 1]
     assert labelled.observations[:rows, 2].tolist() == before
     assert labelled.next_observations[:rows, 2].tolist() == after
     assert (labelled.observations[rows:, 2] == 1).all()
     assert (labelled.next_observations[rows:, 2] == 1).all()
     rewards = labelled.require("rewards")
-    assert rewards[:rows].tolist() == [0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0, -1, 0]
-    assert rewards[rows:].tolist() == [0, 0, 0, 1, 0, 1, 0, 1, 0, 0, 0, -1, 0]
+    assert rewards[:rows].tolist() == [0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0, -1]
+    assert rewards[rows:].tolist() == [0, 0, 0, 1, 0, 1, 0, 1, 0, 0, 0, -1]
     assert (labelled.terminals == (rewards != 0)).all()
-    assert np.flatnonzero(labelled.ends[:rows]).tolist() == [3, 5, 6, 9, 11, 12]
-    assert np.flatnonzero(labelled.ends[rows:]).tolist() == [3, 5, 6, 7, 9, 11, 12]
+    assert np.flatnonzero(labelled.ends[:rows]).tolist() == [3, 5, 6, 9, 11]
+    assert np.flatnonzero(labelled.ends[rows:]).tolist() == [3, 5, 6, 7, 9, 11]
 
 
 def test_key_data_agree_with_the_environment(data: Dataset) -> None:
     labelled = collect.label_four_rooms(data, Variant.KEY)
-    assert len(labelled) == 2 * ROWS
+    rows = len(labelled) // 2
+    assert rows == ROWS - rooms.in_river(data.observations).sum()
     assert labelled.next_valid.all()
     following = rooms.advance(Variant.KEY, labelled.observations, labelled.require("actions"))
     assert following.tobytes() == labelled.next_observations.tobytes()
@@ -224,8 +228,8 @@ def test_key_data_agree_with_the_environment(data: Dataset) -> None:
     assert (outcome.rewards == labelled.require("rewards")).all()
     assert set(np.unique(outcome.rewards)) == {-1, 0, 1}
     picked = (labelled.observations[:, 2] == 0) & (labelled.next_observations[:, 2] == 1)
-    assert picked[:ROWS].sum() > 20
-    assert not picked[ROWS:].any()
+    assert picked[:rows].sum() > 20
+    assert not picked[rows:].any()
 
 
 def test_key_task_keeps_action_free_data_and_unknown_ends() -> None:

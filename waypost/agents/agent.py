@@ -116,7 +116,7 @@ class Algorithm(ABC):
     need besides (targets, optimisers).
     """
 
-    Config: ClassVar[type]
+    config_type: ClassVar[type]
     """The settings; `batch_size` is the one field the loop reads."""
     title: ClassVar[str]
     """One line for `waypost list`."""

@@ -55,7 +55,7 @@ class State(NamedTuple):
 class BC(Algorithm):
     """Behaviour cloning for given settings, data shape and number of steps."""
 
-    Config = Config
+    config_type = Config
     title = "behaviour cloning: do what the data did"
 
     def __init__(self, config: Config, spec: Spec, steps: int):

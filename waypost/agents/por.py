@@ -18,9 +18,9 @@ The target V' follows V by a moving average.
 V and g never see an action, pi never sees a reward: each trains on data without what it does not
 need, and each carries its own scaling, so a part can be taken out of one agent and put into another.
 
-The paper's alpha appears in two ways. In (6) it divides the residual; the published settings (3 and 10) are what multiplies
-it. In (5) it multiplies the likelihood; the published settings (50 and 5) are what multiplies V. Both are the
-field `inverse_temperature` here.
+The paper's alpha appears in two ways. In (6) it divides the residual, yet the published settings (3 and 10) are
+what multiplies it. In (5) it multiplies the likelihood, yet the published settings (50 and 5) are what multiplies
+V. Both are the field `inverse_temperature` here.
 """
 
 from __future__ import annotations
@@ -98,7 +98,11 @@ class Config:
 
     def __post_init__(self) -> None:
         for field, good, needs in (
-            ("tau", self.tau > 0 and (self.value_objective == "sparse" or self.tau < 1), "0 < tau (< 1 for expectiles)"),
+            (
+                "tau",
+                self.tau > 0 and (self.value_objective == "sparse" or self.tau < 1),
+                "0 < tau (< 1 for expectiles)",
+            ),
             ("inverse_temperature", self.inverse_temperature >= 0, "0 or more"),
             ("weight_cap", self.weight_cap > 0, "more than 0"),
             ("horizon", self.horizon >= 1, "1 or more"),
@@ -221,7 +225,7 @@ class State(NamedTuple):
 class POR(Algorithm):
     """POR for given settings, data shape and number of steps."""
 
-    Config = Config
+    config_type = Config
     title = "policy-guided offline RL: value, guide and executor (Xu et al. 2022)"
 
     def __init__(self, config: Config, spec: Spec, steps: int):
@@ -289,14 +293,10 @@ class POR(Algorithm):
 
         value = guide = executor = target = behaviour = None
         if "value" in self.parts:
-            value = Value(
-                scaling("observation"), Twin(size, config.value_hidden, value_key, config.value_layer_norm)
-            )
+            value = Value(scaling("observation"), Twin(size, config.value_hidden, value_key, config.value_layer_norm))
             target = jax.tree.map(jnp.copy, value.net)
         if "guide" in self.parts:
-            guide = Guide(
-                scaling("observation"), direction(), Gaussian(size, config.guide_hidden, size, guide_key)
-            )
+            guide = Guide(scaling("observation"), direction(), Gaussian(size, config.guide_hidden, size, guide_key))
         if "behaviour" in self.parts:
             behaviour = Gaussian(size, config.guide_hidden, size, behaviour_key)
         if "executor" in self.parts:
@@ -337,14 +337,16 @@ class POR(Algorithm):
         if "executor" in stage.parts:
             state = self._update_executor(state, batch, metrics)
         if "value" in stage.parts:
-            target = losses.moving_average(state.target, state.agent.value_part.net, self.config.target_rate)
+            value = _have(state.agent.value_part, "value function")
+            target = losses.moving_average(state.target, value.net, self.config.target_rate)
             state = state._replace(target=target)
         return state, metrics
 
     def _update_value(self, state: State, batch: Batch, metrics: Metrics) -> State:
         """(3) or (4)."""
         value, target, config = state.agent.value_part, state.target, self.config
-        assert value is not None and target is not None
+        assert value is not None
+        assert target is not None
         next_values = target(value.scaling(batch["next_observations"])).min(axis=0)
         targets = losses.td_target(batch["rewards"], batch["discounts"], next_values)
 
@@ -360,14 +362,13 @@ class POR(Algorithm):
         (metrics["value_loss"], values), gradient = jax.value_and_grad(loss, has_aux=True)(value.net)
         metrics["value"] = values.mean()
         net, optimisers = self._step(state, "value", value.net, gradient)
-        return state._replace(
-            agent=replace(state.agent, value_part=replace(value, net=net)), optimisers=optimisers
-        )
+        return state._replace(agent=replace(state.agent, value_part=replace(value, net=net)), optimisers=optimisers)
 
     def _update_behaviour(self, state: State, batch: Batch, metrics: Metrics) -> State:
         """g_mu: plain likelihood of the data's own next states."""
         guide, behaviour = state.agent.guide_part, state.behaviour
-        assert guide is not None and behaviour is not None
+        assert guide is not None
+        assert behaviour is not None
         goals = guide.direction.encode(batch["observations"], _goals(batch))
 
         def loss(net: Gaussian) -> Array:
@@ -381,7 +382,8 @@ class POR(Algorithm):
     def _update_guide(self, state: State, batch: Batch, key: Array, metrics: Metrics) -> State:
         """(6) or (5)."""
         guide, value, config = state.agent.guide_part, state.agent.value_part, self.config
-        assert guide is not None and value is not None
+        assert guide is not None
+        assert value is not None
         scaled = guide.scaling(batch["observations"])
 
         def weighted(net: Gaussian) -> Array:
@@ -404,9 +406,7 @@ class POR(Algorithm):
         else:
             metrics["guide_loss"], gradient = jax.value_and_grad(constrained)(guide.net)
         net, optimisers = self._step(state, "guide", guide.net, gradient)
-        return state._replace(
-            agent=replace(state.agent, guide_part=replace(guide, net=net)), optimisers=optimisers
-        )
+        return state._replace(agent=replace(state.agent, guide_part=replace(guide, net=net)), optimisers=optimisers)
 
     def _update_executor(self, state: State, batch: Batch, metrics: Metrics) -> State:
         """(7)."""
@@ -421,9 +421,7 @@ class POR(Algorithm):
 
         metrics["executor_loss"], gradient = jax.value_and_grad(loss)(executor.net)
         net, optimisers = self._step(state, "executor", executor.net, gradient)
-        return state._replace(
-            agent=replace(state.agent, executor=replace(executor, net=net)), optimisers=optimisers
-        )
+        return state._replace(agent=replace(state.agent, executor=replace(executor, net=net)), optimisers=optimisers)
 
     def _weights(self, state: State, batch: Batch) -> Array:
         """exp(beta u), u the residual over the guide's horizon: the one-step residual of V if that is 1."""

@@ -166,6 +166,7 @@ def _passable() -> Flags:
 def label_four_rooms(dataset: Dataset, variant: str) -> Dataset:
     """The data as a task sees them, with its rewards and terminals.
 
+    Rows that begin where the task has already failed are left out: nobody gets to move on from inside a river.
     For the key task every episode appears twice, once starting without the key and once holding it: how (x, y)
     moves does not depend on the key, so both are true.
     """
@@ -174,6 +175,7 @@ def label_four_rooms(dataset: Dataset, variant: str) -> Dataset:
         raise WaypostError(f"{dataset.name}: has {dataset.observation_size} columns per state; four rooms needs (x, y)")
     if variant == rooms.Variant.KEY:
         dataset = _with_key(dataset)
+    dataset = dataset.keep(rooms.judge(variant, dataset.observations).rewards >= 0)
     labelled = dataset.relabel(lambda _, __, following: Labels(*rooms.judge(variant, following)))
     return labelled.named(variant.value, task=variant.value)
 

@@ -232,6 +232,16 @@ class Dataset:
         _finite(self.name, "rewards of the relabelling", rewards)
         return replace(self, rewards=rewards, terminals=terminals, ends=self.ends | terminals)._frozen()
 
+    def keep(self, rows: np.ndarray) -> Dataset:
+        """Only the marked rows; where a row inside an episode is left out, the episode is cut."""
+        rows = np.asarray(rows, bool)
+        _same_rows(self.name, "marks of the rows to keep", rows, len(self))
+        if not rows.any():
+            raise WaypostError(f"{self.name}: no rows would be left")
+        followed = np.append(rows[1:], False)
+        cut = replace(self, ends=self.ends | ~followed)
+        return replace(cut, **{name: values[rows] for name, values in cut.columns.items()})._frozen()
+
     def without_actions(self) -> Dataset:
         """Action-free data: enough for V and the guide."""
         return replace(self, actions=None, action_low=None, action_high=None)
@@ -288,7 +298,9 @@ def _bounds(
 
 def _same_rows(name: str, column: str, values: np.ndarray, rows: int) -> None:
     if values.shape[:1] != (rows,):
-        raise WaypostError(f"{name}: {column} have {len(values) if values.ndim else 0} rows, observations {rows}; they must agree")
+        raise WaypostError(
+            f"{name}: {column} have {len(values) if values.ndim else 0} rows, observations {rows}; they must agree"
+        )
 
 
 def _finite(name: str, column: str, values: np.ndarray) -> None:

@@ -44,9 +44,11 @@ def load(source: str | Path | Dataset) -> Dataset:
             f"{source}: neither a built-in data set ({', '.join(BUILT_IN)}) nor an .npz file (see `waypost list`)"
         )
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             if "observations" not in file:
-                raise WaypostError(f"{path}: has no array 'observations'; it has {', '.join(sorted(file)) or 'nothing'}")
+                raise WaypostError(
+                    f"{path}: has no array 'observations'; it has {', '.join(sorted(file)) or 'nothing'}"
+                )
             arrays = {name: file[name] for name in (*_ARRAYS, *_BOUNDS) if name in file}
             task = str(file["task"]) if "task" in file else None
     except FileNotFoundError:

@@ -23,6 +23,7 @@ ARM = 5.0
 HALF_WIDTH = 0.5
 SPEED = np.float32(0.25)
 MAX_STEPS = 100
+_METADATA: dict[str, Any] = {"render_modes": []}
 EAST, WEST, GOAL = (np.array(place, np.float32) for place in ((ARM, 0), (-ARM, 0), (0, ARM)))
 
 
@@ -51,7 +52,7 @@ def in_goal(positions: Floats) -> NDArray[np.bool_]:
 class TMaze(gym.Env[Floats, Floats]):
     """Reward 1 and the end of the episode at the goal; 100 steps at most."""
 
-    metadata = {"render_modes": []}
+    metadata = _METADATA
 
     def __init__(self) -> None:
         self.observation_space = gym.spaces.Box(-ARM - 1, ARM + 1, (2,), np.float32)
@@ -85,4 +86,4 @@ def layout() -> Layout:
 
 
 if "waypost/TMaze-v0" not in gym.registry:
-    gym.register("waypost/TMaze-v0", entry_point=TMaze, max_episode_steps=MAX_STEPS)
+    gym.register("waypost/TMaze-v0", entry_point="waypost.envs.t_maze:TMaze", max_episode_steps=MAX_STEPS)

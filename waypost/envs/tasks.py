@@ -64,7 +64,7 @@ class Task:
 
     def make(self, environments: int) -> gym.vector.VectorEnv:
         """That many environments stepping together; the caller resets each one when it is done."""
-        by_hand = {"autoreset_mode": AutoresetMode.DISABLED}
+        by_hand: dict[str, Any] = {"autoreset_mode": AutoresetMode.DISABLED}
         try:
             if self.steps_natively:
                 return gym.make_vec(self.env_id, environments, "vector_entry_point", **by_hand)
@@ -99,7 +99,9 @@ TASKS: dict[str, Task] = {
     for task in (
         _four_rooms("four-rooms", "waypost/FourRooms-v0", "reach the goal through the doors of four rooms"),
         _four_rooms("four-rooms-river", "waypost/FourRoomsRiver-v0", "the same, without falling into a river"),
-        _four_rooms("four-rooms-key", "waypost/FourRoomsKey-v0", "with rivers, and only with the key does the goal count"),
+        _four_rooms(
+            "four-rooms-key", "waypost/FourRoomsKey-v0", "with rivers, and only with the key does the goal count"
+        ),
         Task(
             "t-maze",
             "waypost/TMaze-v0",

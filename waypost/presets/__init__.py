@@ -27,7 +27,9 @@ def presets(algorithm: str) -> dict[str, dict[str, Any]]:
     return {name: {**bases.get(table.get("base"), {}), **table} for name, table in tables.items()}
 
 
-def find(algorithm: str, config_type: type, name: str | None, data: str) -> tuple[str | None, int | None, dict[str, Any]]:
+def find(
+    algorithm: str, config_type: type, name: str | None, data: str
+) -> tuple[str | None, int | None, dict[str, Any]]:
     """The preset asked for, or the one that goes with the data: its name, steps and settings.
 
     Without a name, `data` itself is looked for, then `paper/` and the data. The name "none" means none.
@@ -41,7 +43,9 @@ def find(algorithm: str, config_type: type, name: str | None, data: str) -> tupl
             return None, None, {}
     elif name not in known:
         raise WaypostError(f"{algorithm} has no preset {name!r}; there are: {', '.join(known) or 'none'}")
-    settings = {key: tuple(value) if isinstance(value, list) else value for key, value in known[name].items()}
+    settings: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in known[name].items()
+    }
     settings.pop("base", None)
     steps = settings.pop("steps", None)
     wrong = set(settings) - {field.name for field in fields(config_type)}

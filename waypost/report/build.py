@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -116,10 +117,8 @@ def field_docs(config_type: type) -> dict[str, str]:
     body = ast.parse(inspect.getsource(config_type)).body[0]
     assert isinstance(body, ast.ClassDef)
     docs = {}
-    for line, following in zip(body.body, body.body[1:], strict=False):
-        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and isinstance(following, ast.Expr):
-            if isinstance(following.value, ast.Constant) and isinstance(following.value.value, str):
-                docs[line.target.id] = following.value.value
+    for line, following in pairwise(body.body):
+        match line, following:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                docs[name] = text
     return docs
-
-

@@ -1,0 +1,523 @@
+"""How fast Waypost is on this machine: `python benchmarks/bench.py [--quick]`. README.md explains the figures.
+
+The sides of a comparison live in worker processes and work only when told to over a pipe, one at a time. In one
+process the thread pools of XLA and PyTorch would stand in each other's way, and JAX can be started for one number of
+CPU devices only. The sides take turns in short rounds, forwards and backwards, so that whatever else the machine does
+meets all of them alike.
+
+The last line of standard output is one JSON object with the four headline figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
+from itertools import pairwise
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+ROWS = 100_000
+STEPS = 1_000_000
+"""Length of the learning-rate schedules."""
+TOLERANCE = 1e-5
+"""How far parameters may lie apart after the same update by Waypost and by PyTorch."""
+SIZES = {
+    "paper": {"observation": 11, "action": 3, "value": (256, 256), "guide": (256, 256), "executor": (1024, 1024)},
+    "small": {"observation": 2, "action": 2, "value": (64, 64), "guide": (64, 64), "executor": (64, 64)},
+}
+CHUNKS = {"paper": 10, "small": 200}
+"""Updates per call of `Learner.advance`: enough to make the cost of the call itself vanish."""
+BATCH = 256
+EPISODES, EVALUATION_SEED = 10, 12_345
+
+
+# -- what both sides learn ---------------------------------------------------------------------------
+
+
+def problem(size: str) -> tuple[Any, dict[str, np.ndarray], Any]:
+    """Settings, columns and spec of POR on random transitions."""
+    from waypost.agents.por import POR, Config
+    from waypost.data.dataset import Dataset
+
+    sizes, rng = SIZES[size], np.random.default_rng(0)
+    shape, actions = (ROWS, sizes["observation"]), (ROWS, sizes["action"])
+    dataset = Dataset.from_arrays(
+        rng.normal(size=shape).astype(np.float32),
+        rng.normal(size=shape).astype(np.float32),
+        actions=rng.uniform(-1, 1, actions).astype(np.float32),
+        rewards=rng.normal(size=ROWS).astype(np.float32),
+        terminals=rng.random(ROWS) < 0.01,
+        action_low=-np.ones(sizes["action"], np.float32),
+        action_high=np.ones(sizes["action"], np.float32),
+    )
+    config = Config(value_hidden=sizes["value"], guide_hidden=sizes["guide"], executor_hidden=sizes["executor"])
+    columns, spec = POR.prepare(config, dataset)
+    return config, columns, spec
+
+
+def networks(size: str) -> list[tuple[tuple[int, ...], int]]:
+    """Layer sizes of each network that learns, and how often it is run forward besides: V' and V once more each."""
+    sizes = SIZES[size]
+    value = (sizes["observation"], *sizes["value"], 1)
+    guide = (sizes["observation"], *sizes["guide"], sizes["observation"])
+    executor = (2 * sizes["observation"], *sizes["executor"], sizes["action"])
+    return [(value, 2), (value, 2), (guide, 0), (executor, 0)]
+
+
+def flops(size: str, batch: int) -> int:
+    """Floating-point operations of the matrix multiplications in one update, two per multiply-add."""
+    total = 0
+    for layers, forwards in networks(size):
+        each = [i * o for i, o in pairwise(layers)]
+        # Forward and gradient of the weights in every layer, gradient of the inputs in all but the first.
+        total += (2 + forwards) * sum(each) + sum(each[1:])
+    return 2 * batch * total
+
+
+# -- the workers -------------------------------------------------------------------------------------
+
+
+class TorchWorker:
+    """The update in eager PyTorch."""
+
+    def __init__(self, threads: int = CORES) -> None:
+        import torch
+        from torch_por import TorchPOR
+
+        torch.set_num_threads(threads)
+        config, columns, _ = problem("paper")
+        used = {name: column for name, column in columns.items() if name not in ("known", "aimed")}  # all ones
+        self.plain = TorchPOR(config, used, STEPS)
+        self.fused = TorchPOR(config, used, STEPS, fused=True)
+
+    def check(self, before: dict[str, Any], batch: dict[str, np.ndarray], after: dict[str, Any]) -> float:
+        """The largest difference between parameters after the same update from the same state."""
+        import torch
+
+        worst = 0.0
+        for por in (self.plain, self.fused):
+            por.load(before)
+            por.update({name: torch.from_numpy(np.array(batch[name])) for name in por.columns})
+            worst = max(worst, *por.differences(after).values())
+        return worst
+
+    def time(self, what: str, repeats: int) -> float:
+        por = {"plain": self.plain, "fused": self.fused}[what]
+        begun = time.perf_counter()
+        por.advance(repeats)
+        return (time.perf_counter() - begun) / repeats
+
+
+class LearnerWorker:
+    """Waypost's own training loop, for one seed and, if asked for, all the rest of it."""
+
+    def __init__(self, everything: bool = False) -> None:
+        self.learners: dict[str, Any] = {}
+        # A learner comes before anything else that uses JAX: it decides how many devices there are.
+        self.build("one", "paper", 1)
+        if everything:
+            self.multiplications = multiplications("paper", CHUNKS["paper"], BATCH)
+            self.build("five", "paper", 5)
+            self.build("vmap", "paper", 5, seeds_per_lane=5)
+            self.build("one small", "small", 1)
+            self.build("five small", "small", 5)
+            self.build("vmap small", "small", 5, seeds_per_lane=5)
+
+    def build(self, name: str, size: str, seeds: int, seeds_per_lane: int | None = None) -> None:
+        from waypost.agents.por import POR
+        from waypost.training import Learner
+
+        config, columns, spec = problem(size)
+        learner = Learner(POR(config, spec, STEPS), columns, range(seeds), seeds_per_lane=seeds_per_lane)
+        learner.advance(learner.algorithm.stages[0], CHUNKS[size])  # compiles
+        self.learners[name] = learner
+
+    def time(self, what: str, repeats: int) -> float:
+        """Seconds per update, of all seeds of that learner."""
+        steps = CHUNKS["small" if what.endswith("small") else "paper"]
+        if what == "matmul":
+            run = self.multiplications
+        else:
+            learner = self.learners[what]
+            run = partial(learner.advance, learner.algorithm.stages[0], steps)
+        begun = time.perf_counter()
+        for _ in range(repeats):
+            run()
+        return (time.perf_counter() - begun) / (repeats * steps)
+
+    def update_once(self) -> tuple[dict[str, Any], dict[str, np.ndarray], dict[str, Any]]:
+        """A state after a few updates, a batch, and the state after one update more on that batch."""
+        import jax
+
+        learner = self.learners["one"]
+        algorithm, lane = learner.algorithm, learner.lanes[0]
+        stage = algorithm.stages[0]
+        rows = np.random.default_rng(1).integers(ROWS, size=BATCH)
+        batch = {name: np.asarray(column)[rows] for name, column in lane.columns.items()}
+        if not (batch["known"].all() and batch["aimed"].all()):
+            raise AssertionError("the PyTorch update has no masks: every row must count")
+        after, _ = jax.jit(algorithm.update, static_argnums=0)(stage, lane.state, batch, jax.random.key(0))
+        return exported(lane.state), batch, exported(after)
+
+
+def exported(state: Any) -> dict[str, Any]:
+    """The arrays of a POR state that PyTorch needs to go on from it, in the order of the networks' leaves."""
+    import jax
+    import optax
+
+    def arrays(tree: Any) -> list[np.ndarray]:
+        return [np.array(leaf) for leaf in jax.tree.leaves(tree)]
+
+    agent = state.agent
+    nets = {"value": agent.value_part.net, "guide": agent.guide_part.net, "executor": agent.executor.net}
+    parts = {"target": arrays(state.target)}
+    for part, net in nets.items():
+        parts[part] = arrays(net)
+        for moment in ("mu", "nu"):
+            [(_, tree)] = optax.tree_utils.tree_get_all_with_path(state.optimisers[part], moment)
+            parts[f"{part} {moment}"] = arrays(tree)
+    [(_, step), *_] = optax.tree_utils.tree_get_all_with_path(state.optimisers["value"], "count")
+    return {**parts, "step": int(step)}
+
+
+def multiplications(size: str, updates: int, batch: int) -> Callable[[], Any]:
+    """Only the matrix multiplications of that many updates, as one compiled scan.
+
+    The rows that enter change sign each time, so nothing can be moved out of the loop, and every product that feeds no
+    other is carried to the end, so nothing can be left out. All else is a negation of (batch, inputs) numbers.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    keys = iter(jax.random.split(jax.random.key(0), 1000))
+
+    def weights(layers: tuple[int, ...]) -> list[Any]:
+        return [jax.random.uniform(next(keys), (i, o), minval=-(i**-0.5), maxval=i**-0.5) for i, o in pairwise(layers)]
+
+    learning = [weights(layers) for layers, _ in networks(size)]
+    running = [weights(layers) for layers, forwards in networks(size) for _ in range(forwards)]
+    inputs = {layers[0]: jax.random.normal(next(keys), (batch, layers[0])) for layers, _ in networks(size)}
+
+    def forward(x: Any, net: list[Any]) -> list[Any]:
+        activations = [x]
+        for weight in net:
+            activations.append(activations[-1] @ weight)
+        return activations
+
+    def products(inputs: Any, learning: Any, running: Any) -> Any:
+        results = [forward(inputs[net[0].shape[0]], net)[-1] for net in running]
+        for net in learning:
+            *activations, error = forward(inputs[net[0].shape[0]], net)
+            for layer in reversed(range(len(net))):
+                results.append(activations[layer].T @ error)
+                if layer:
+                    error = error @ net[layer].T
+        return results
+
+    @jax.jit
+    def run(inputs: Any, learning: Any, running: Any) -> Any:
+        def step(carry: Any, _: Any) -> Any:
+            inputs, _ = carry
+            return (jax.tree.map(jnp.negative, inputs), products(inputs, learning, running)), None
+
+        empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape), jax.eval_shape(products, inputs, learning, running))
+        return jax.lax.scan(step, (inputs, empty), length=updates)[0]
+
+    return lambda: jax.block_until_ready(run(inputs, learning, running))
+
+
+class EvaluationWorker:
+    """An agent in the four rooms, judged in two ways. It is untrained: every episode goes on to the time limit."""
+
+    def __init__(self) -> None:
+        import jax
+
+        from waypost.agents.por import POR, Config
+        from waypost.data.collect import four_rooms
+        from waypost.envs.tasks import TASKS
+
+        self.task = TASKS["four-rooms"]
+        config = Config(**{f"{part}_hidden": SIZES["small"][part] for part in ("value", "guide", "executor")})
+        self.agent = agent = POR.build(config, POR.prepare(config, four_rooms(transitions=1_000))[1])
+        # The weights as constants: the leanest call a script can make.
+        self.act = jax.jit(lambda observations: agent.act(observations)[0])
+
+    def together(self, paths: bool = False) -> Any:
+        from waypost.evaluation import rollouts
+
+        return rollouts([self.agent], self.task, EPISODES, EVALUATION_SEED, paths, environments=EPISODES)
+
+    def one_by_one(self) -> tuple[list[float], list[int], list[np.ndarray]]:
+        """Returns, lengths and last observations."""
+        import gymnasium as gym
+
+        env = gym.make(self.task.env_id)
+        returns, lengths, last = [0.0] * EPISODES, [0] * EPISODES, []
+        for j in range(EPISODES):
+            observation, _ = env.reset(seed=EVALUATION_SEED + j)
+            over = False
+            while not over:
+                action = np.asarray(self.act(observation[None]))[0]
+                observation, reward, terminated, truncated, _ = env.step(action)
+                returns[j] += float(reward)
+                lengths[j] += 1
+                over = terminated or truncated
+            last.append(observation)
+        env.close()
+        return returns, lengths, last
+
+    def check(self) -> int:
+        """The number of steps, if both ways lead to the same end of every episode."""
+        episodes, (returns, lengths, last) = self.together(paths=True), self.one_by_one()
+        if episodes.returns[0].tolist() != returns or episodes.lengths[0].tolist() != lengths:
+            raise AssertionError("episodes together and one by one have different returns or lengths")
+        if not np.allclose([path[-1] for path in episodes.paths[0]], last, rtol=0, atol=1e-3):
+            raise AssertionError("episodes together and one by one end at different places")
+        return sum(lengths)
+
+    def time(self, what: str, repeats: int) -> float:
+        run = {"together": self.together, "one by one": self.one_by_one}[what]
+        begun = time.perf_counter()
+        for _ in range(repeats):
+            run()
+        return (time.perf_counter() - begun) / repeats
+
+
+class Remote:
+    """A worker in a process of its own; once built it sleeps until one of its methods is called."""
+
+    def __init__(self, kind: type, *args: Any, cores: int = CORES, environment: dict[str, str] | None = None):
+        context = multiprocessing.get_context("spawn")  # a fork would share what the libraries have started
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(theirs, kind, args, cores, environment or {}), daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def call(self, method: str, *args: Any) -> Any:
+        self.pipe.send((method, args))
+        return self.answer()
+
+    def answer(self) -> Any:
+        try:
+            good, answer = self.pipe.recv()
+        except EOFError:
+            raise RuntimeError("a worker process died") from None
+        if not good:
+            raise RuntimeError(answer)
+        return answer
+
+
+def _serve(pipe: Connection, kind: type, args: tuple[Any, ...], cores: int, environment: dict[str, str]) -> None:
+    # Before the libraries are imported, which look at both only once.
+    os.environ |= environment
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
+    try:
+        worker = kind(*args)
+        pipe.send((True, None))
+        while True:
+            method, arguments = pipe.recv()
+            pipe.send((True, getattr(worker, method)(*arguments)))
+    except (EOFError, KeyboardInterrupt):
+        pass  # the benchmark is over
+    except Exception:
+        pipe.send((False, traceback.format_exc()))
+
+
+def workers() -> dict[str, Remote]:
+    """Every worker, built and asleep."""
+    one_device = {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=1"}
+    started = {
+        "waypost": Remote(LearnerWorker, True),
+        "waypost, one device": Remote(LearnerWorker, environment=one_device),
+        "waypost, one core": Remote(LearnerWorker, cores=1),
+        "torch": Remote(TorchWorker),
+        "torch, sleeping": Remote(TorchWorker, environment={"OMP_WAIT_POLICY": "PASSIVE"}),
+        "torch, one core": Remote(TorchWorker, 1, cores=1),
+        "evaluation": Remote(EvaluationWorker),
+    }
+    for worker in started.values():
+        worker.answer()
+    return started
+
+
+# -- measuring ---------------------------------------------------------------------------------------
+
+Times = dict[str, np.ndarray]
+"""Seconds per update or evaluation of each side, one number per round."""
+
+
+Side = tuple[Remote, str]
+
+
+class Bench:
+    """Lets sides take turns, and shows how far it is."""
+
+    def __init__(self, workers: dict[str, Remote], progress: Progress, rounds: int, seconds: float):
+        """Each side works for about `seconds` in each of `rounds` rounds."""
+        self.workers, self.progress, self.rounds, self.seconds = workers, progress, rounds, seconds
+
+    def times(self, title: str, sides: dict[str, Side]) -> Times:
+        """Seconds per update or evaluation of each side, one number per round."""
+        task = self.progress.add_task(f"{title}: warming up", total=self.rounds * len(sides))
+        repeats = {}
+        for name, (worker, what) in sides.items():
+            worker.call("time", what, 1)
+            begun = time.perf_counter()
+            worker.call("time", what, 1)
+            repeats[name] = max(1, round(self.seconds / (time.perf_counter() - begun)))
+        times: dict[str, list[float]] = {name: [] for name in sides}
+        for i in range(self.rounds):
+            self.progress.update(task, description=f"{title}: round {i + 1} of {self.rounds}")
+            # Forwards, then backwards: a drift of the machine's speed cancels.
+            for name in list(sides)[:: 1 if i % 2 == 0 else -1]:
+                worker, what = sides[name]
+                times[name].append(worker.call("time", what, repeats[name]))
+                self.progress.advance(task)
+        self.progress.update(task, description=title)
+        return {name: np.array(each) for name, each in times.items()}
+
+
+def quartiles(values: np.ndarray) -> tuple[float, float]:
+    low, high = np.percentile(values, (25, 75))
+    return float(low), float(high)
+
+
+class Figures:
+    """The table."""
+
+    def __init__(self) -> None:
+        self.table = Table("figure", "value", "quartiles", "what it is")
+
+    def time(self, name: str, seconds: np.ndarray, meaning: str) -> None:
+        low, high = quartiles(seconds * 1e3)
+        self.table.add_row(name, f"{np.median(seconds) * 1e3:.3f} ms", f"{low:.3f} – {high:.3f}", meaning)
+
+    def ratio(self, name: str, times: Times, above: str, below: str, meaning: str, headline: bool = False) -> float:
+        """Ratio of the medians, with the quartiles of the rounds' own ratios."""
+        low, high = quartiles(times[above] / times[below])
+        value = float(np.median(times[above]) / np.median(times[below]))
+        style = "bold" if headline else None
+        self.table.add_row(name, f"{value:.3f}", f"{low:.3f} – {high:.3f}", meaning, style=style)
+        return value
+
+    def speed(self, name: str, work: int, seconds: np.ndarray, meaning: str) -> None:
+        low, high = quartiles(work / seconds / 1e9)
+        self.table.add_row(name, f"{work / np.median(seconds) / 1e9:.0f} GFLOP/s", f"{low:.0f} – {high:.0f}", meaning)
+
+    def number(self, name: str, value: str, meaning: str) -> None:
+        self.table.add_row(name, value, "", meaning)
+
+    def line(self) -> None:
+        self.table.add_section()
+
+
+def por_update(bench: Bench, figures: Figures) -> dict[str, float]:
+    """Waypost's update against eager PyTorch and against its bare matrix multiplications."""
+    waypost, torch, sleeping = (bench.workers[name] for name in ("waypost", "torch", "torch, sleeping"))
+    worst = torch.call("check", *waypost.call("update_once"))
+    if not worst < TOLERANCE:
+        raise AssertionError(f"PyTorch's update and Waypost's differ by {worst:.1e}: they do not compute the same")
+    times = bench.times(
+        "POR update",
+        {
+            "torch": (torch, "plain"),
+            "waypost": (waypost, "one"),
+            "matmul": (waypost, "matmul"),
+            "sleeping": (sleeping, "plain"),
+            "fused": (min(torch, sleeping, key=lambda worker: worker.call("time", "fused", 20)), "fused"),
+            "torch, one core": (bench.workers["torch, one core"], "plain"),
+            "waypost, one core": (bench.workers["waypost, one core"], "one"),
+        },
+    )
+    figures.number("agreement", f"{worst:.1e}", "largest difference of a parameter after the same update")
+    figures.time("PyTorch", times["torch"], "an update as it comes")
+    figures.time("PyTorch, sleeping", times["sleeping"], "the same with OMP_WAIT_POLICY=PASSIVE")
+    figures.time("PyTorch, fused", times["fused"], "with Adam(fused=True), in the better of the two")
+    figures.time("Waypost", times["waypost"], "an update inside Learner.advance")
+    # Threads that wait by spinning are best on a free machine and disastrous on a busy one: PyTorch gets its choice.
+    best = min("torch", "sleeping", key=lambda name: np.median(times[name]))
+    against = figures.ratio(
+        "por_vs_torch", times, best, "waypost", "PyTorch, the better of the two, over Waypost", True
+    )
+    figures.ratio("... fused", times, "fused", "waypost", "the same with the fused Adam")
+    figures.ratio("... on one core", times, "torch, one core", "waypost, one core", "both bound to one core")
+    figures.line()
+    work = flops("paper", BATCH)
+    figures.number("work", f"{work / 1e9:.3f} GFLOP", "matrix multiplications of an update, two per multiply-add")
+    figures.time("bare multiplications", times["matmul"], "nothing but these")
+    figures.speed("limit", work, times["matmul"], "speed of the bare multiplications")
+    figures.speed("attained", work, times["waypost"], "the same work in the time of the whole update")
+    share = figures.ratio("matmul_limit_share", times, "matmul", "waypost", "attained over limit", True)
+    figures.line()
+    return {"por_vs_torch": against, "matmul_limit_share": share}
+
+
+def five_seeds(bench: Bench, figures: Figures) -> dict[str, float]:
+    """Five seeds at once against one seed."""
+    worker, costs = bench.workers["waypost"], {}
+    for size, suffix in (("paper", ""), ("small", " small")):
+        sides = {name: (worker, f"{name}{suffix}") for name in ("one", "five", "vmap")}
+        if size == "paper":
+            sides["alone"] = (bench.workers["waypost, one device"], "one")
+        times = bench.times(f"five seeds, {size} size", sides)
+        figures.time(f"one seed, {size}", times["one"], "an update")
+        figures.time(f"five seeds, {size}", times["five"], "an update of each")
+        name = "five_seeds_cost" + suffix.replace(" ", "_")
+        costs[name] = figures.ratio(name, times, "five", "one", "five seeds over one", size == "paper")
+        figures.ratio("... under one vmap", times, "vmap", "one", "the same with seeds_per_lane=5")
+        if size == "paper":
+            figures.ratio(
+                "... one seed's loss", times, "one", "alone", "one seed, a device per core over a single device"
+            )
+        figures.line()
+    return {"five_seeds_cost": costs["five_seeds_cost"]}
+
+
+def evaluation(bench: Bench, figures: Figures) -> dict[str, float]:
+    """Ten episodes together against one by one."""
+    worker = bench.workers["evaluation"]
+    steps = worker.call("check")
+    times = bench.times("evaluation", {name: (worker, name) for name in ("together", "one by one")})
+    figures.number("episodes", f"{EPISODES}", f"{steps} steps in all, with the same ends both ways")
+    figures.time("one by one", times["one by one"], "one environment, one compiled call per step")
+    figures.time("together", times["together"], "rollouts, ten environments at once")
+    name = "vector_evaluation_speedup"
+    return {name: figures.ratio(name, times, "one by one", "together", "one by one over together", True)}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Measure Waypost on this machine; see benchmarks/README.md.")
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds: under a minute, less exact")
+    quick = parser.parse_args().quick
+    if find_spec("torch") is None:
+        print("error: PyTorch, which Waypost is compared with, is missing: pip install torch==2.13.0", file=sys.stderr)
+        return 2
+    figures, results = Figures(), {}
+    with Progress(console=Console(stderr=True)) as progress:
+        task = progress.add_task("starting and compiling", total=None)
+        bench = Bench(workers(), progress, *((3, 0.1) if quick else (10, 1.0)))
+        progress.update(task, total=1, completed=1)
+        for part in (por_update, five_seeds, evaluation):
+            results |= part(bench, figures)
+    Console(width=max(Console().width, 110)).print(figures.table)
+    print(json.dumps(results))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,159 @@
+"""One POR update in plain eager PyTorch: the yardstick of `bench.py`, checked there against Waypost's own.
+
+The settings are the paper's: expectile V (3), weighted guide (6) and executor (7) in every update, observations
+unscaled, actions within [-1, 1]. What these settings make trivial is left out (scaling by 1, masks of ones), and so
+are metrics: it does a little less than Waypost does.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from itertools import pairwise
+from math import log, pi
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from waypost.agents.por import Config
+
+
+def mlp(sizes: tuple[int, ...]) -> nn.Sequential:
+    """Linear layers with ReLU between them."""
+    layers: list[nn.Module] = []
+    for inputs, outputs in pairwise(sizes):
+        layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+class Twin(nn.Module):
+    """Two V networks; calling gives both, (2, rows)."""
+
+    def __init__(self, sizes: tuple[int, ...]):
+        super().__init__()
+        self.first, self.second = mlp(sizes), mlp(sizes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.stack([self.first(x).squeeze(-1), self.second(x).squeeze(-1)])
+
+    def least(self, x: Tensor) -> Tensor:
+        return torch.minimum(self.first(x), self.second(x)).squeeze(-1)
+
+
+class Gaussian(nn.Module):
+    """Diagonal Gaussian with one learned spread per output."""
+
+    def __init__(self, sizes: tuple[int, ...]):
+        super().__init__()
+        self.mean = mlp(sizes)
+        self.log_std = nn.Parameter(torch.zeros(sizes[-1]))
+
+    def log_likelihood(self, x: Tensor, y: Tensor) -> Tensor:
+        log_std = self.log_std.clamp(-5.0, 2.0)
+        z = (y - self.mean(x)) * torch.exp(-log_std)
+        return -(0.5 * z**2 + log_std + 0.5 * log(2 * pi)).sum(-1)
+
+
+class TorchPOR:
+    """Networks, optimisers and data of one training run."""
+
+    def __init__(self, config: Config, columns: dict[str, np.ndarray], steps: int, fused: bool = False):
+        self.config = config
+        self.columns = {name: torch.from_numpy(np.array(column)) for name, column in columns.items()}
+        self.rows = len(columns["rewards"])
+        size, actions = columns["observations"].shape[1], columns["actions"].shape[1]
+        self.value = Twin((size, *config.value_hidden, 1))
+        self.target = deepcopy(self.value).requires_grad_(False)
+        self.guide = Gaussian((size, *config.guide_hidden, size))
+        self.executor = Gaussian((2 * size, *config.executor_hidden, actions))
+        rates = {
+            "value": config.value_learning_rate,
+            "guide": config.guide_learning_rate,
+            "executor": config.executor_learning_rate,
+        }
+        self.optimisers = {
+            part: torch.optim.Adam(getattr(self, part).parameters(), lr=rate, fused=fused or None)
+            for part, rate in rates.items()
+        }
+        self.schedulers = [
+            torch.optim.lr_scheduler.CosineAnnealingLR(self.optimisers[part], steps) for part in ("guide", "executor")
+        ]
+
+    def advance(self, updates: int) -> None:
+        """That many updates on random batches."""
+        for _ in range(updates):
+            rows = torch.randint(self.rows, (self.config.batch_size,))
+            self.update({name: column[rows] for name, column in self.columns.items()})
+
+    def update(self, batch: dict[str, Tensor]) -> None:
+        config = self.config
+        observations, goals = batch["observations"], batch["next_observations"]
+        with torch.no_grad():
+            targets = batch["rewards"] + batch["discounts"] * self.target.least(goals)
+
+        residuals = targets - self.value(observations)
+        each = torch.where(residuals < 0, 1.0 - config.tau, config.tau) * residuals**2
+        self._step("value", each.mean())
+
+        with torch.no_grad():
+            residuals = targets - self.value.least(observations)
+            weights = torch.exp((config.inverse_temperature * residuals).clamp(max=log(config.weight_cap)))
+        self._step("guide", -(weights * self.guide.log_likelihood(observations, goals)).mean())
+
+        inputs = torch.cat([observations, goals], dim=-1)
+        self._step("executor", -self.executor.log_likelihood(inputs, batch["actions"]).mean())
+
+        for scheduler in self.schedulers:
+            scheduler.step()
+        with torch.no_grad():
+            for old, new in zip(self.target.parameters(), self.value.parameters(), strict=True):
+                old.lerp_(new, config.target_rate)
+
+    def _step(self, part: str, loss: Tensor) -> None:
+        optimiser = self.optimisers[part]
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        optimiser.step()
+
+    # -- being compared with Waypost -----------------------------------------------------------
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Take over networks, Adam's moments and the schedules' places from a Waypost state, see `bench.exported`."""
+        for part in ("value", "target", "guide", "executor"):
+            for parameter, values in zip(_leaves(getattr(self, part)), state[part], strict=True):
+                parameter.data.copy_(_turned(values))
+        for part, optimiser in self.optimisers.items():
+            moments = zip(state[f"{part} mu"], state[f"{part} nu"], strict=True)
+            for parameter, (mu, nu) in zip(_leaves(getattr(self, part)), moments, strict=True):
+                optimiser.state[parameter] = {
+                    "step": torch.tensor(float(state["step"])),
+                    "exp_avg": _turned(mu),
+                    "exp_avg_sq": _turned(nu),
+                }
+        for scheduler in self.schedulers:
+            scheduler.last_epoch = state["step"]
+            for group, rate in zip(scheduler.optimizer.param_groups, scheduler._get_closed_form_lr(), strict=True):
+                group["lr"] = rate
+
+    def differences(self, state: dict[str, Any]) -> dict[str, float]:
+        """The largest difference to a Waypost state among the parameters of each network."""
+        return {
+            part: max(
+                float((parameter.detach() - _turned(values)).abs().max())
+                for parameter, values in zip(_leaves(getattr(self, part)), state[part], strict=True)
+            )
+            for part in ("value", "target", "guide", "executor")
+        }
+
+
+def _leaves(module: nn.Module) -> list[nn.Parameter]:
+    """The parameters in Waypost's order: a Gaussian's spread comes last."""
+    named = dict(module.named_parameters())
+    return [named[name] for name in sorted(named, key=lambda name: name == "log_std")]
+
+
+def _turned(values: np.ndarray) -> Tensor:
+    """PyTorch keeps weights as (outputs, inputs), Waypost as (inputs, outputs)."""
+    # In memory order too: the fused Adam reads parameters and moments as if they lay alike.
+    return torch.from_numpy(values.T.copy(order="C"))

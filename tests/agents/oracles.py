@@ -1,0 +1,210 @@
+"""POR's equations once more, in float64 NumPy and straight from the paper, and data small enough to see through.
+
+Networks come in as the package's own modules with NumPy leaves; everything computed from them is written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from waypost.agents.por import Config
+from waypost.data.dataset import Dataset
+
+ROWS = 24
+LOW, HIGH = np.array([-2.0, 0.0]), np.array([1.0, 5.0])
+TERMINAL, TIMEOUT, UNSEEN_TERMINAL, UNSEEN_TIMEOUT = 9, 15, 19, 23
+"""The rows of `walks` where an episode ends, and how: the last two do not know their next state."""
+
+
+def walks(seed: int = 0, **changes: np.ndarray) -> Dataset:
+    """Four random walks with every kind of ending; `changes` replace whole columns."""
+    random = np.random.default_rng(seed)
+    states = random.normal(size=(ROWS, 3)) * [1.0, 0.3, 2.0] + [0.5, -1.0, 1.0]
+    steps = random.normal(size=(ROWS, 3)) * [0.2, 0.5, 1.0] + [0.1, 0.0, 0.3]
+    following = states + steps
+    for row in range(1, ROWS):
+        if row - 1 not in (TERMINAL, TIMEOUT, UNSEEN_TERMINAL):
+            states[row] = following[row - 1]
+            following[row] = states[row] + steps[row]
+    rows = np.arange(ROWS)
+    columns: dict[str, Any] = {
+        "observations": states,
+        "next_observations": following,
+        "actions": random.uniform(LOW, HIGH, (ROWS, 2)),
+        "rewards": random.normal(size=ROWS),
+        "terminals": np.isin(rows, (TERMINAL, UNSEEN_TERMINAL)),
+        "timeouts": np.isin(rows, (TIMEOUT, UNSEEN_TIMEOUT)),
+        "next_valid": ~np.isin(rows, (UNSEEN_TERMINAL, UNSEEN_TIMEOUT)),
+        "action_low": LOW,
+        "action_high": HIGH,
+    }
+    return Dataset.from_arrays(**columns | changes)
+
+
+# -- networks --------------------------------------------------------------------------------------------
+
+
+def numbers(tree: Any) -> Any:
+    """A copy with float64 NumPy leaves."""
+    return jax.tree.map(lambda leaf: np.array(leaf, np.float64), tree)
+
+
+def redrawn(tree: Any, seed: int) -> Any:
+    """The networks with all numbers drawn anew, so that nothing here depends on how the package draws its own."""
+    random = np.random.default_rng(seed)
+    return jax.tree.map(lambda leaf: jnp.asarray(random.normal(0, 0.5, leaf.shape), jnp.float32), tree)
+
+
+def mlp(net: Any, x: np.ndarray) -> np.ndarray:
+    for i, layer in enumerate(net.layers):
+        x = x @ layer.weight + layer.bias
+        if i + 1 < len(net.layers):
+            if net.norms:
+                x = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5)
+                x = x * net.norms[i].gain + net.norms[i].offset
+            x = np.maximum(x, 0)
+    return x
+
+
+def heads(net: Any, x: np.ndarray) -> np.ndarray:
+    return np.array([mlp(head, x)[:, 0] for head in net.heads])
+
+
+def log_density(net: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """log N(y; mean(x), std), one number per row."""
+    std = np.exp(np.clip(net.log_std, -5, 2))
+    return np.sum(-np.log(std * np.sqrt(2 * np.pi)) - (y - mlp(net.mean, x)) ** 2 / (2 * std**2), axis=1)
+
+
+def gradient(loss: Callable[[Any], float], net: Any, step: float = 1e-6) -> list[np.ndarray]:
+    """Slope of the loss at every number of the network, by central differences; one array per leaf."""
+    net = numbers(net)
+    slopes = []
+    for leaf in jax.tree.leaves(net):
+        slope = np.zeros_like(leaf)
+        for i in np.ndindex(leaf.shape):
+            here = leaf[i]
+            leaf[i] = here + step
+            up = loss(net)
+            leaf[i] = here - step
+            slope[i] = (up - loss(net)) / (2 * step)
+            leaf[i] = here
+        slopes.append(slope)
+    return slopes
+
+
+def adam_gradient(optimiser: Any) -> list[np.ndarray]:
+    """The gradient Adam was given in its first step: its first moment is a tenth of it."""
+    assert int(optimiser[0].count) == 1
+    return [np.asarray(leaf, np.float64) / 0.1 for leaf in jax.tree.leaves(optimiser[0].mu)]
+
+
+def is_adams_first_step(steps: list[np.ndarray], slopes: list[np.ndarray], rate: float) -> bool:
+    """Whether these are what Adam adds first: bias correction makes both of its moments those of one gradient.
+
+    Only the sign of a slope shows in that step, so slopes that are all but zero are left out.
+    """
+    clear = [np.abs(slope) > 1e-4 * max(np.abs(slope).max() for slope in slopes) for slope in slopes]
+    expected = [-rate * slope / (np.sqrt(slope**2) + 1e-8) for slope in slopes]
+    assert np.mean(np.concatenate([chosen.ravel() for chosen in clear])) > 0.5
+    return agree(*([x * chosen for x, chosen in zip(values, clear, strict=True)] for values in (steps, expected)), 1e-3)
+
+
+def agree(ours: list[np.ndarray], theirs: list[np.ndarray], tolerance: float) -> bool:
+    """Whether two lists of arrays agree to a share of the largest number in them."""
+    size = max(np.abs(array).max() for array in theirs)
+    assert size > 0
+    return all(np.abs(a - b).max() <= tolerance * size for a, b in zip(ours, theirs, strict=True))
+
+
+# -- POR --------------------------------------------------------------------------------------------------
+
+
+class Oracle:
+    """The losses of POR with all rows of a data set as the batch."""
+
+    def __init__(self, config: Config, data: Dataset):
+        self.config, self.data = config, data
+        self.states, self.following = (np.asarray(x, np.float64) for x in (data.observations, data.next_observations))
+        self.known = data.next_valid | data.terminals
+        self.goals, self.earned, self.left, self.aimed = self._aims()
+        self.shift, self.width = np.zeros(3), np.ones(3)
+        if config.observation_scaling == "standardise":
+            self.shift, self.width = self.states.mean(0), self.states.std(0)
+        self.inputs = (self.states - self.shift) / self.width
+        self.goal_shift, self.goal_width = self.shift, self.width
+        if config.guide_target == "displacement":
+            moves = (self.goals - self.states)[self.aimed]
+            self.goal_shift, self.goal_width = moves.mean(0), moves.std(0)
+        self.encoded = (self.goals - self._origin() - self.goal_shift) / self.goal_width
+
+    def _origin(self) -> np.ndarray:
+        return self.states if self.config.guide_target == "displacement" else np.zeros(3)
+
+    def _aims(self) -> tuple[np.ndarray, ...]:
+        """Walk ahead from each row: where to, what is earned, what is left of the discount, and is it real?"""
+        data, result = self.data, []
+        for row in range(len(data)):
+            goal, earned, left, real = self.following[row], 0.0, 1.0, False
+            for at in range(row, row + self.config.horizon):
+                if not data.next_valid[at]:
+                    break
+                earned += left * float(data.rewards[at])
+                left *= self.config.discount
+                goal, real = self.following[at], True
+                if data.terminals[at]:
+                    left = 0.0
+                if data.ends[at]:
+                    break
+            result.append((goal, earned, left, real))
+        return tuple(np.array(column) for column in zip(*result, strict=True))
+
+    def values(self, net: Any, states: np.ndarray) -> np.ndarray:
+        """Both networks' values of unscaled states."""
+        return heads(net, (states - self.shift) / self.width)
+
+    def value_loss(self, net: Any, target: Any) -> float:
+        """(3) or (4), with both networks after the same target: the smaller of the two V'."""
+        bootstrap = np.where(self.data.terminals, 0, self.config.discount) * self.values(target, self.following).min(0)
+        v = self.values(net, self.states)
+        u = np.asarray(self.data.rewards, np.float64) + bootstrap - v
+        tau = self.config.tau
+        if self.config.value_objective == "expectile":
+            loss = np.abs(tau - (u < 0)) * u**2
+        else:
+            loss = (1 + u / (2 * tau) > 0) * (1 + u / (2 * tau)) ** 2 + v / tau
+        return loss[:, self.known].mean()
+
+    def weights(self, net: Any, target: Any) -> np.ndarray:
+        u = self.earned + self.left * self.values(target, self.goals).min(0) - self.values(net, self.states).min(0)
+        return np.minimum(np.exp(self.config.inverse_temperature * u), self.config.weight_cap)
+
+    def guide_loss(self, net: Any, weights: np.ndarray | float = 1.0) -> float:
+        """(6); with weights of 1 it is the behaviour guide's."""
+        return -(weights * log_density(net, self.inputs, self.encoded))[self.aimed].mean()
+
+    def constrained_loss(self, start: Any, value: Any, behaviour: Any, noise: np.ndarray) -> Callable[[Any], float]:
+        """(5) as a function of the guide; what scales V is fixed where the guide is now."""
+
+        def drawn(net: Any) -> tuple[np.ndarray, np.ndarray]:
+            sample = mlp(net.mean, self.inputs) + np.exp(np.clip(net.log_std, -5, 2)) * noise
+            return sample, self.values(value, self._origin() + sample * self.goal_width + self.goal_shift).min(0)
+
+        scale = self.config.inverse_temperature / np.abs(drawn(start)[1]).mean()
+
+        def loss(net: Any) -> float:
+            sample, values = drawn(net)
+            return -(scale * values + log_density(behaviour, self.inputs, sample)).mean()
+
+        return loss
+
+    def executor_loss(self, net: Any, weights: np.ndarray | float = 1.0) -> float:
+        """(7)."""
+        actions = 2 * (np.asarray(self.data.actions, np.float64) - LOW) / (HIGH - LOW) - 1
+        inputs = np.concatenate([self.inputs, self.encoded], axis=1)
+        return -(weights * log_density(net, inputs, actions))[self.aimed].mean()

@@ -1,0 +1,176 @@
+"""Behaviour cloning: its loss against NumPy, what it learns from, what each setting does, and that it acts."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import oracles
+import pytest
+from oracles import HIGH, LOW, ROWS, numbers, walks
+
+from waypost.agents.bc import BC, Config, State
+from waypost.data.dataset import Dataset
+from waypost.errors import WaypostError
+from waypost.training import Learner
+
+KEY = jax.random.key(7)
+SMALL = Config(hidden=(8,), learning_rate=0.01)
+
+
+def begin(config: Config, data: Dataset, steps: int = 3) -> tuple[BC, dict[str, jax.Array], State]:
+    columns, spec = BC.prepare(config, data)
+    algorithm = BC(config, spec, steps)
+    return algorithm, {name: jnp.asarray(column) for name, column in columns.items()}, algorithm.init(jax.random.key(0))
+
+
+def learned(config: Config, data: Dataset, updates: int = 3) -> State:
+    algorithm, batch, state = begin(config, data)
+    for _ in range(updates):
+        state, _ = algorithm.update(algorithm.stages[0], state, batch, KEY)
+    return state
+
+
+def same(one: Any, other: Any) -> bool:
+    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    return all(np.array_equal(a, b) for a, b in pairs)
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_the_policy_takes_an_adam_step_down_minus_the_likelihood_of_the_actions(scaled: bool) -> None:
+    config, data = replace(SMALL, observation_scaling=scaled), walks()
+    algorithm, batch, state = begin(config, data)
+    after, metrics = algorithm.update(algorithm.stages[0], state, batch, KEY)
+    seen, actions = (np.asarray(x, np.float64) for x in (data.observations, data.actions))
+    inputs = (seen - seen.mean(0)) / seen.std(0) if scaled else seen
+    before = numbers(state.agent.policy)
+
+    def loss(net: Any) -> float:
+        return -oracles.log_density(net, inputs, 2 * (actions - LOW) / (HIGH - LOW) - 1).mean()
+
+    slopes = oracles.gradient(loss, before)
+    steps = [new - old for new, old in zip(*map(jax.tree.leaves, (numbers(after.agent.policy), before)), strict=True)]
+    assert np.isclose(metrics["policy_loss"], loss(before), rtol=1e-5)
+    assert oracles.agree(oracles.adam_gradient(after.optimiser), slopes, 1e-5)
+    assert oracles.is_adams_first_step(steps, slopes, 0.01)
+
+
+def test_learning_changes_the_policy_and_no_scaling() -> None:
+    _, _, before = begin(SMALL, walks())
+    after = learned(SMALL, walks())
+    leaves = zip(*map(jax.tree.leaves, (before.agent.policy, after.agent.policy)), strict=True)
+    assert all((old != new).any() for old, new in leaves)
+    assert same((before.agent.scaling, before.agent.action), (after.agent.scaling, after.agent.action))
+
+
+@pytest.mark.parametrize(
+    ("change", "matters"),
+    [
+        ({"actions": np.random.default_rng(5).uniform(LOW, HIGH, (ROWS, 2))}, True),
+        ({"rewards": np.arange(ROWS)}, False),
+        ({"rewards": None}, False),
+        ({"next_observations": np.zeros((ROWS, 3))}, False),
+        ({"terminals": np.zeros(ROWS)}, False),
+    ],
+    ids=["actions", "rewards", "no rewards", "next states", "terminals"],
+)
+def test_only_states_and_actions_matter(change: dict[str, Any], matters: bool) -> None:
+    assert same(learned(SMALL, walks()).agent, learned(SMALL, walks(**change)).agent) is not matters
+
+
+def test_data_without_actions_are_refused() -> None:
+    with pytest.raises(WaypostError, match="has no actions"):
+        BC.prepare(SMALL, walks().without_actions())
+
+
+def test_it_has_neither_value_nor_guide_nor_parts_to_graft() -> None:
+    agent = learned(SMALL, walks(), updates=0).agent
+    for ask, missing in ((agent.value, "value function"), (agent.guide, "guide"), (agent.graft, "parts")):
+        with pytest.raises(WaypostError, match=missing):
+            ask(agent if missing == "parts" else walks().observations)
+
+
+# -- acting ----------------------------------------------------------------------------------------------
+
+
+def test_it_acts_with_the_mean_in_the_datas_own_units() -> None:
+    data, agent = walks(), learned(SMALL, walks()).agent
+    broad = eqx.tree_at(lambda agent: agent.policy.log_std, agent, jnp.full(2, 2.0))
+    seen = data.observations.astype(np.float64)
+    mean = oracles.mlp(numbers(agent.policy.mean), (seen - seen.mean(0)) / seen.std(0))
+    actions, memory = agent.act(data.observations)
+    assert memory == ()
+    assert np.allclose(actions, np.clip(mean, -1, 1) * [1.5, 2.5] + [-0.5, 2.5], atol=1e-4)
+    assert np.array_equal(actions, broad.act(data.observations)[0])
+
+
+def test_actions_never_leave_their_bounds() -> None:
+    agent = learned(SMALL, walks(), updates=0).agent
+    wild = replace(agent, policy=jax.tree.map(lambda leaf: 100 * leaf, agent.policy))
+    actions = np.asarray(wild.act(walks().observations)[0])
+    assert (actions >= LOW).all()
+    assert (actions <= HIGH).all()
+    assert (actions == LOW).any()
+    assert (actions == HIGH).any()
+
+
+# -- settings ------------------------------------------------------------------------------------------------
+
+CHANGES = {"observation_scaling": False, "learning_rate": 0.1, "hidden": (5,)}
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Config) if field.name != "batch_size"])
+def test_every_setting_changes_what_is_learned(name: str) -> None:
+    other = replace(SMALL, **{name: CHANGES[name]})
+    updates = 0 if name == "hidden" else 3
+    assert not same(learned(SMALL, walks(), updates).agent.policy, learned(other, walks(), updates).agent.policy)
+
+
+def test_batch_size_is_the_number_of_rows_an_update_sees() -> None:
+    seen = set()
+
+    class Spy(BC):
+        def update(self, stage: Any, state: State, batch: Any, key: jax.Array) -> tuple[State, dict[str, Any]]:
+            seen.update(len(column) for column in batch.values())
+            return super().update(stage, state, batch, key)
+
+    config = Config(hidden=(), batch_size=5)
+    columns, spec = BC.prepare(config, walks())
+    assert Learner(Spy(config, spec, 1), columns, [0]).metric_names() == ["policy_loss"]
+    assert seen == {5}
+
+
+def test_there_is_one_stage_as_long_as_the_run() -> None:
+    algorithm, _, _ = begin(SMALL, walks(), steps=10)
+    assert [(stage.name, stage.steps, stage.parts) for stage in algorithm.stages] == [("policy", 10, {"policy"})]
+
+
+def test_the_step_size_falls_along_a_cosine_to_zero_at_the_end_of_the_run() -> None:
+    algorithm, _, _ = begin(SMALL, walks(), steps=10)
+    state, sizes = algorithm.optimiser.init(jnp.zeros(1)), []
+    for _ in range(11):
+        step, state = algorithm.optimiser.update(jnp.ones(1), state, jnp.zeros(1))
+        sizes.append(-float(step[0]))
+    assert np.allclose(sizes, 0.01 * (1 + np.cos(np.pi * np.arange(11) / 10)) / 2, rtol=1e-4, atol=1e-8)
+    assert sizes[-2] > 0
+    assert sizes[-1] == 0
+
+
+# -- learning --------------------------------------------------------------------------------------------------
+
+
+def test_it_reproduces_what_the_data_did() -> None:
+    """A line of states 0 to 20, the action largest in the middle, bounds -0.5 and 3.5."""
+    states = np.arange(21.0)
+    actions = 3.5 - 0.4 * np.abs(states - 10)
+    data = Dataset.from_arrays(states, actions=actions, timeouts=np.ones(21))
+    config = Config(hidden=(32,), learning_rate=2e-2, batch_size=21)
+    columns, spec = BC.prepare(config, data)
+    learner = Learner(BC(config, spec, 500), columns, [0])
+    learner.advance(learner.algorithm.stages[0], 500)
+    chosen = jax.jit(lambda agent: agent.act(data.observations)[0])(learner.agents[0])
+    assert np.allclose(chosen[:, 0], actions, atol=0.2)

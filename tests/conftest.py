@@ -1,0 +1,47 @@
+"""Small things to learn from, shared by the tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+# Two CPU devices even on one core, so that lanes of seeds lie on different ones.
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+# Many tests, and the processes they start, compile the same small programs.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "jax"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES", "none")
+
+from waypost.data.dataset import Dataset
+
+TINY = {"value_hidden": (8, 8), "guide_hidden": (8, 8), "executor_hidden": (8, 8), "batch_size": 16}
+"""POR networks that compile and run in no time."""
+
+
+def walk(rows: int = 60, size: int = 2, seed: int = 0, episode: int = 12) -> Dataset:
+    """Random steps in a plane, in episodes that end in turn with a terminal and a timeout."""
+    rng = np.random.default_rng(seed)
+    actions = rng.uniform(-1, 1, (rows, size)).astype(np.float32)
+    observations = rng.normal(size=(rows, size)).astype(np.float32)
+    end = np.arange(1, rows + 1) % episode == 0
+    terminal = end & (np.arange(rows) // episode % 2 == 0)
+    return Dataset.from_arrays(
+        observations,
+        observations + 0.1 * actions,
+        actions,
+        rng.normal(size=rows).astype(np.float32),
+        terminal,
+        end & ~terminal,
+        action_low=np.full(size, -1.0),
+        action_high=np.full(size, 1.0),
+        name="walk",
+    )
+
+
+@pytest.fixture
+def dataset() -> Dataset:
+    return walk()

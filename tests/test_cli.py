@@ -1,0 +1,198 @@
+"""The command line as a newcomer meets it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import walk
+
+import waypost
+from waypost.agents import ALGORITHMS
+from waypost.cli import main
+
+TINY = ["--steps", "30", "--log-every", "10", "--episodes", "2", "--preset", "none", "--batch-size", "8"]
+NETS = ["--value-hidden", "8", "--guide-hidden", "8", "--executor-hidden", "8"]
+
+
+def call(capfd: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stop:
+        main([str(argument) for argument in arguments])
+    out, err = capfd.readouterr()
+    assert "Traceback" not in err
+    return int(stop.value.code or 0), out, err
+
+
+def test_train_evaluate_report_list(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    code, out, err = call(capfd, "train", "por", "--data", "t-maze", "--out", run, "--seeds", 2, "--json", *TINY, *NETS)
+    assert code == 0
+    result = json.loads(out.splitlines()[-1])
+    assert result == json.loads((run / "result.json").read_text())
+    assert [each["seed"] for each in result["per_seed"]] == [0, 1]
+    assert "report.html" in err
+    assert "iqm" in err
+
+    code, out, _ = call(capfd, "evaluate", run, "--episodes", 2, "--json")
+    assert code == 0
+    again = json.loads(out.splitlines()[-1])
+    assert again.keys() == result.keys()
+    assert again["per_seed"] == result["per_seed"]
+
+    page = run / "report.html"
+    page.unlink()
+    assert call(capfd, "report", run)[0] == 0
+    assert page.is_file()
+
+    code, out, _ = call(capfd, "list", "--json")
+    listing = json.loads(out)
+    assert {entry["name"] for entry in listing["algorithms"]} == set(ALGORITHMS)
+    for kind in ("tasks", "data"):
+        assert {"four-rooms", "four-rooms-river", "four-rooms-key"} <= {entry["name"] for entry in listing[kind]}
+    assert call(capfd, "list")[0] == 0
+
+
+def test_the_preset_is_the_ground_and_options_lie_on_top(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    options = ["--data", "t-maze", "--steps", 5, "--episodes", 1, "--tau", 0.8, "--seeds", 1, "--first-seed", 7]
+    assert call(capfd, "train", "por", "--out", tmp_path / "run", *options)[0] == 0
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config["config"]["tau"] == 0.8
+    assert config["config"]["guide_target"] == "displacement"
+    assert config["preset"] == "t-maze"
+    assert config["seeds"] == [7]
+    # Resuming needs nothing but the directory; what disagrees is refused.
+    code, _, err = call(capfd, "train", "por", "--out", tmp_path / "run", "--resume")
+    assert (code, "finished already" in err) == (0, True)
+    code, _, err = call(capfd, "train", "por", "--out", tmp_path / "run", "--resume", "--tau", 0.6)
+    assert (code, "config.tau = 0.8, asked for 0.6" in err.replace("\n", " ")) == (2, True)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_setting_is_in_the_help(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capfd, "train", name, "--help")
+    assert code == 0
+    for field in dataclasses.fields(ALGORITHMS[name].config_type):
+        assert f"--{field.name.replace('_', '-')}" in out
+    for option in ("data", "env", "steps", "seeds", "out", "resume", "evaluate-every", "episodes", "json"):
+        assert f"--{option}" in out
+
+
+@pytest.mark.parametrize("command", ["demo", "train", "evaluate", "report", "list"])
+def test_every_command_has_help(command: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert command in call(capfd, "--help")[1]
+    assert "usage" in call(capfd, command, "--help")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "por", "--data", "nowhere"], "nowhere: neither a built-in data set"),
+        (["train", "por", "--data", "missing.npz"], "missing.npz: there is no such file"),
+        (["train", "por", "--env", "nowhere"], "nowhere"),
+        (["train", "por", "--tau", "2"], "tau = 2"),
+        (["train", "por", "--tau", "high"], "tau"),
+        (["train", "nothing"], "nothing"),
+        (["train", "por", "--preset", "nothing"], "no preset 'nothing'"),
+        (["evaluate", "nowhere"], "nowhere: not a run directory"),
+        (["report", "nowhere"], "nowhere: not a run directory"),
+        (["train", "por", "--nonsense", "1"], "nonsense"),
+        (["train", "por", "--seeds", "0"], "seeds"),
+        (["train", "por", "--steps", "-3"], "steps = -3"),
+        (["train", "por", "--episodes", "0"], "episodes"),
+        (["train", "bc", "--init", "nowhere"], "nowhere"),
+    ],
+)
+def test_mistakes_get_one_clear_word_and_exit_code_2(
+    arguments: list[str],
+    message: str,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = call(capfd, *arguments)
+    assert code == 2
+    assert message in err
+    assert out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def damage(path: Path, how: str) -> None:
+    data = walk()
+    arrays = {name: np.array(values) for name, values in data.columns.items()}
+    arrays.pop("ends")
+    if how == "truncated":
+        np.savez(path, **arrays)
+        path.write_bytes(path.read_bytes()[:400])
+        return
+    if how == "text":
+        path.write_text("not an archive")
+        return
+    if how == "objects":
+        arrays["observations"] = np.array([{"a": 1}] * 60, dtype=object)
+    elif how == "missing":
+        del arrays["observations"]
+    elif how == "nan":
+        arrays["observations"][7, 1] = np.nan
+    elif how == "lengths":
+        arrays["actions"] = arrays["actions"][:-1]
+    elif how == "shape":
+        arrays["next_observations"] = arrays["next_observations"][:, :1]
+    elif how == "empty":
+        arrays = {name: values[:0] for name, values in arrays.items()}
+    elif how == "flags":
+        arrays["terminals"] = arrays["terminals"] + 2
+    elif how == "no rewards":
+        del arrays["rewards"]
+    elif how == "no actions":
+        del arrays["actions"]
+    np.savez(path, **arrays)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("truncated", "damaged"),
+        ("text", "damaged"),
+        ("objects", "damaged"),
+        ("missing", "no array 'observations'"),
+        ("nan", "observations are NaN or infinite in 1 of 60 rows (7)"),
+        ("lengths", "actions have 59 rows, observations 60"),
+        ("shape", "next_observations have shape (60, 1)"),
+        ("empty", "no transitions"),
+        ("flags", "terminals must be one 0 or 1 per row"),
+        ("no rewards", "has no rewards"),
+        ("no actions", "has no actions"),
+    ],
+)
+def test_bad_files_are_named_before_any_work(
+    how: str, message: str, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    damage(tmp_path / "log.npz", how)
+    code, _, err = call(capfd, "train", "por", "--data", tmp_path / "log.npz", "--out", tmp_path / "run", *TINY, *NETS)
+    assert code == 2
+    assert "log.npz" in err
+    assert message in " ".join(err.split())
+    assert err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["log.npz"]
+
+
+def test_the_readme_example_runs_as_written(tmp_path: Path) -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    example = re.search(r"```python\n(.*?)```", readme, re.DOTALL)
+    assert example is not None
+    # The same words with fewer steps, so that the test takes seconds.
+    code = "import waypost.runs as r; p = r.plan; r.plan = lambda *a, **k: p(*a, **{**k, 'steps': 20})\n"
+    done = subprocess.run([sys.executable, "-c", code + example[1]], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_the_version_is_told() -> None:
+    assert waypost.__version__.count(".") == 2

@@ -1,0 +1,188 @@
+"""Rollouts: every episode counted once, whoever steps beside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from waypost.agents.agent import Agent, Array, Memory
+from waypost.envs.tasks import Task, task
+from waypost.errors import WaypostError
+from waypost.evaluation import interquartile_mean, rollouts, summarise
+
+
+class Countdown(gym.Env[np.ndarray, np.ndarray]):
+    """An episode lasts as long as its seed says and pays its step number times the action."""
+
+    def __init__(self) -> None:
+        self.observation_space = gym.spaces.Box(-np.inf, np.inf, (2,), np.float32)
+        self.action_space = gym.spaces.Box(-10, 10, (1,), np.float32)
+        self.left = self.step_number = 0
+
+    def _state(self) -> np.ndarray:
+        return np.array([self.left, self.step_number], np.float32)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.left, self.step_number = 1 + int(self.np_random.integers(12)), 0
+        return self._state(), {}
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        self.left -= 1
+        self.step_number += 1
+        done = self.left == 0
+        return self._state(), float(self.step_number * action[0]), done, False, {"success": done and action[0] > 1}
+
+
+gym.register("waypost-test/Countdown-v0", entry_point=Countdown, max_episode_steps=9)
+COUNTDOWN = Task("countdown", "waypost-test/Countdown-v0", reference=(0.0, 100.0))
+
+
+class Constant(Agent):
+    """Always the same action."""
+
+    action: Array
+
+    def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
+        return jnp.broadcast_to(self.action, (len(observations), 1)), memory
+
+
+class Counter(Agent):
+    """Acts with what it remembers: steps of this episode so far, and the sum of rewards it was told of."""
+
+    scale: Array
+
+    def start(self, episodes: int) -> Memory:
+        return {"steps": jnp.zeros(episodes), "earned": jnp.zeros(episodes)}
+
+    def act(self, observations: Array, memory: Memory) -> tuple[Array, Memory]:
+        actions = self.scale * (memory["steps"] + 0.01 * memory["earned"])
+        return actions[:, None], {**memory, "steps": memory["steps"] + 1}
+
+    def receive(self, memory: Memory, rewards: Array) -> Memory:
+        return {**memory, "earned": memory["earned"] + rewards}
+
+
+def one_by_one(act: Any, episodes: int, seed: int) -> tuple[list[float], list[int], list[bool]]:
+    env = gym.make("waypost-test/Countdown-v0")
+    returns, lengths, successes = [], [], []
+    for j in range(episodes):
+        env.reset(seed=seed + j)
+        rewards: list[float] = []
+        done = success = False
+        while not done:
+            _, reward, terminated, truncated, info = env.step(np.array([act(len(rewards), sum(rewards))], np.float32))
+            done, success = terminated or truncated, success or info["success"]
+            rewards.append(reward)
+        returns.append(sum(rewards))
+        lengths.append(len(rewards))
+        successes.append(success)
+    return returns, lengths, successes
+
+
+@pytest.mark.parametrize("environments", [1, 3, 7, 20])
+def test_the_number_of_environments_does_not_matter(environments: int) -> None:
+    agents = [Constant(jnp.array([1.0])), Constant(jnp.array([2.0]))]
+    judged = rollouts(agents, COUNTDOWN, 20, seed=5, environments=environments)
+    for i, action in enumerate((1.0, 2.0)):
+        returns, lengths, successes = one_by_one(lambda *_, action=action: action, 20, 5)
+        assert judged.returns[i].tolist() == returns
+        assert judged.lengths[i].tolist() == lengths
+        assert judged.successes is not None
+        assert judged.successes[i].tolist() == successes
+    assert len(set(judged.lengths[0].tolist())) > 3
+    assert judged.lengths.max() == 9
+
+
+@pytest.mark.parametrize("environments", [2, 5])
+def test_what_an_agent_remembers_ends_with_its_episode(environments: int) -> None:
+    agents = [Counter(jnp.array(1.0)), Counter(jnp.array(0.5))]
+    judged = rollouts(agents, COUNTDOWN, 11, seed=3, environments=environments)
+    for i, scale in enumerate((1.0, 0.5)):
+        returns, lengths, _ = one_by_one(lambda n, earned, scale=scale: scale * (n + 0.01 * earned), 11, 3)
+        assert np.allclose(judged.returns[i], returns)
+        assert judged.lengths[i].tolist() == lengths
+
+
+def test_paths_begin_at_the_start_and_end_at_the_end() -> None:
+    judged = rollouts([Constant(jnp.array([1.0]))], COUNTDOWN, 6, seed=1, paths=True, environments=4)
+    for path, length in zip(judged.paths[0], judged.lengths[0], strict=True):
+        assert len(path) == length + 1
+        assert path[:, 1].tolist() == list(range(length + 1))
+
+
+def test_measures_are_means_over_episodes() -> None:
+    judged = rollouts([Constant(jnp.array([2.0]))], COUNTDOWN, 8, seed=2)
+    measures = judged.measures(COUNTDOWN)[0]
+    assert measures["return"] == pytest.approx(judged.returns[0].mean())
+    assert measures["score"] == pytest.approx(judged.returns[0].mean())
+    assert measures["episode_length"] == judged.lengths[0].mean()
+    assert judged.successes is not None
+    assert measures["success_rate"] == judged.successes[0].mean()
+    assert 0 < measures["success_rate"] < 1
+
+
+def test_seeds_change_the_episodes() -> None:
+    agents = [Constant(jnp.array([1.0]))]
+    first = rollouts(agents, COUNTDOWN, 10, seed=0)
+    assert first.lengths.tolist() == rollouts(agents, COUNTDOWN, 10, seed=0).lengths.tolist()
+    assert first.lengths.tolist() != rollouts(agents, COUNTDOWN, 10, seed=50).lengths.tolist()
+
+
+def test_four_rooms_native_and_single_environments_agree() -> None:
+    class Diagonal(Agent):
+        speed: Array
+
+        def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
+            return jnp.broadcast_to(self.speed, (len(observations), 2)), memory
+
+    agent = Diagonal(jnp.array([0.02, 0.1]))
+    judged = rollouts([agent], task("four-rooms"), 3, seed=9)
+    plain = Task("plain", "waypost/FourRooms-v0", reference=(0.0, 1.0))
+    assert not plain.steps_natively
+    beside = rollouts([agent], plain, 3, seed=9, paths=True)
+    assert judged.returns.tolist() == beside.returns.tolist()
+    assert judged.lengths.tolist() == beside.lengths.tolist() == [[500, 500, 500]]
+    assert len({path[0].tobytes() for path in beside.paths[0]}) == 3
+
+
+def test_an_agent_of_another_task_is_refused() -> None:
+    class Three(Constant):
+        def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
+            return observations @ jnp.ones((3, 1)), memory
+
+    with pytest.raises(WaypostError, match="2 observations"):
+        rollouts([Three(jnp.array([1.0]))], COUNTDOWN, 2)
+    with pytest.raises(WaypostError, match=r"actions of shape \(2,\)"):
+        rollouts([Constant(jnp.array([1.0]))], task("four-rooms"), 2)
+
+
+# -- statistics --------------------------------------------------------------------------------------
+
+
+def test_interquartile_mean_by_hand() -> None:
+    assert interquartile_mean(np.array([0.0, 1, 2, 3, 4, 5, 6, 100])) == pytest.approx(3.5)
+    assert interquartile_mean(np.array([7.0])) == 7
+    # Of three numbers the outer two keep a quarter of their weight each: (0.25 a + b + 0.25 c) / 1.5.
+    assert interquartile_mean(np.array([0.0, 3.0, 30.0])) == pytest.approx((0.25 * 0 + 3 + 0.25 * 30) / 1.5)
+
+
+def test_summary_over_seeds() -> None:
+    values = [1.0, 2.0, 3.0, 4.0, 10.0]
+    summary = summarise(values)
+    assert summary["mean"] == 4
+    assert summary["std"] == pytest.approx(np.std(values, ddof=1))
+    low, high = summary["interval"]
+    assert 1 < low < 4 < high < 10
+    # A normal approximation of the bootstrap: the mean's standard error with n in the denominator.
+    assert (high - low) / 2 == pytest.approx(1.96 * np.std(values) / np.sqrt(5), rel=0.15)
+    assert summarise(values) == summarise(values[::-1])
+
+
+def test_one_seed_has_no_interval_and_none_stays_none() -> None:
+    assert summarise([3.0]) == {"mean": 3.0, "std": 0.0, "iqm": 3.0, "interval": None}
+    assert summarise([1.0, None])["mean"] is None

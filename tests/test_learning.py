@@ -1,0 +1,53 @@
+"""Learning is the proof: what must succeed does, what must fail does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import waypost
+
+
+def test_por_joins_the_halves_of_the_t_maze_and_cloning_does_not() -> None:
+    por = waypost.train("por", "t-maze", seeds=2)
+    assert [each["success_rate"] for each in por.result["per_seed"]] == [1.0, 1.0]
+    bc = waypost.train("bc", "t-maze", seeds=2, steps=2_000, hidden=(64, 64))
+    assert [each["success_rate"] for each in bc.result["per_seed"]] == [0.0, 0.0]
+    # The value says why: it rises from the start to the junction and from there to the goal, not to the west.
+    places = np.array([[5, 0], [3, 0], [1, 0], [0, 1], [0, 3], [0, 4.4]], np.float32)
+    values = por.agent.value(places)
+    assert (np.diff(values) > 0).all()
+    assert por.agent.value([-4.0, 0.0]) < values[3]
+    # And the guide: west on the eastern arm, up at the junction.
+    steps = por.agent.guide(places) - places
+    assert (steps[:3, 0] < -0.05).all()
+    assert (steps[3:, 1] > 0.05).all()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"training": "staged"},
+        {"value_objective": "sparse", "tau": 1.0},
+        {"horizon": 3},
+        {"guide_objective": "constrained", "behaviour_steps": 3_000, "inverse_temperature": 10.0},
+    ],
+    ids=["staged", "sparse", "horizon", "constrained"],
+)
+def test_every_form_of_por_joins_the_halves(settings: dict[str, object]) -> None:
+    run = waypost.train("por", "t-maze", steps=4_000, **settings)
+    assert run.result["mean"]["success_rate"] >= 0.95
+
+
+def test_four_rooms_is_on_its_way_after_a_short_training() -> None:
+    run = waypost.train("por", "four-rooms", steps=20_000, evaluation=waypost.Protocol(every=0, episodes=50))
+    assert run.result["mean"]["success_rate"] >= 0.7
+    # Behaviour cloning of walks between random places goes nowhere in particular.
+    bc = waypost.train("bc", "four-rooms", steps=2_000, evaluation=waypost.Protocol(every=0, episodes=50))
+    assert bc.result["mean"]["success_rate"] <= 0.1
+
+
+@pytest.mark.slow
+def test_four_rooms_is_solved_on_three_seeds() -> None:
+    run = waypost.train("por", "four-rooms", seeds=3)
+    assert [each["success_rate"] >= 0.95 for each in run.result["per_seed"]] == [True] * 3

@@ -1,0 +1,199 @@
+"""The networks against NumPy, and what makes them plain pytrees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from waypost.nets import MLP, Gaussian, LayerNorm, Linear, Scaling, Twin, action_scaling, moments
+
+KEY = jax.random.key(0)
+X = np.random.default_rng(0).normal(2.0, 3.0, size=(24, 3)).astype(np.float32)
+MODULES: dict[str, Any] = {
+    "layer norm": lambda key: LayerNorm(3),
+    "mlp": lambda key: MLP(3, (8, 8), 3, key),
+    "mlp with layer norm": lambda key: MLP(3, (8, 8), 3, key, layer_norm=True),
+    "twin": lambda key: Twin(3, (8,), key),
+    "gaussian": lambda key: Gaussian(3, (8,), 3, key),
+    "scaling": lambda key: Scaling(np.arange(3.0), np.arange(1.0, 4.0)),
+}
+
+
+def numbers(tree: Any) -> Any:
+    return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), tree)
+
+
+def normed(x: np.ndarray, gain: np.ndarray, offset: np.ndarray) -> np.ndarray:
+    rows = [(row - row.mean()) / np.sqrt(row.var() + 1e-5) * gain + offset for row in x]
+    return np.array(rows)
+
+
+def mlp(net: MLP, x: np.ndarray) -> np.ndarray:
+    net = numbers(net)
+    for i, layer in enumerate(net.layers):
+        x = np.einsum("ri,io->ro", x, layer.weight) + layer.bias
+        if i + 1 < len(net.layers):
+            x = normed(x, net.norms[i].gain, net.norms[i].offset) if net.norms else x
+            x = np.where(x > 0, x, 0)
+    return x
+
+
+def shaken(tree: Any, seed: int = 1) -> Any:
+    """The module with every number moved a little, so that no gain is 1 and no offset 0."""
+    random = np.random.default_rng(seed)
+    return jax.tree.map(lambda leaf: leaf + jnp.asarray(random.normal(0, 0.3, leaf.shape), jnp.float32), tree)
+
+
+def close(actual: Any, expected: Any) -> bool:
+    return np.allclose(np.asarray(actual), expected, rtol=1e-4, atol=1e-5)
+
+
+# -- forward passes ------------------------------------------------------------------------------------
+
+
+def test_linear_is_a_matrix_product_and_a_bias() -> None:
+    weight, bias = np.arange(9, dtype=np.float32).reshape(3, 3), np.array([1.0, -1.0, 0.5], np.float32)
+    layer = Linear(jnp.asarray(weight), jnp.asarray(bias))
+    assert close(layer(X), [[row @ column + b for column, b in zip(weight.T, bias, strict=True)] for row in X])
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+def test_a_layer_starts_uniform_within_one_over_the_root_of_its_inputs(layer: int) -> None:
+    net = MLP(25, (400,), 100, KEY)
+    limit = (0.2, 0.05)[layer]
+    for values in (np.asarray(net.layers[layer].weight), np.asarray(net.layers[layer].bias)):
+        assert 0.95 * limit < np.abs(values).max() <= limit * (1 + 1e-6)
+        assert np.isclose(values.std(), limit / np.sqrt(3), rtol=0.15)
+        assert np.abs(values.mean()) < 0.15 * limit
+        assert len(np.unique(values)) > 0.9 * values.size
+
+
+def test_layer_norm_gives_each_row_mean_0_and_variance_1() -> None:
+    norm = LayerNorm(3)
+    result = np.asarray(norm(X), np.float64)
+    assert close(result.mean(axis=1), np.zeros(24))
+    assert close(result.var(axis=1), np.ones(24))
+
+
+def test_layer_norm_applies_its_gain_and_offset() -> None:
+    norm = shaken(LayerNorm(3))
+    assert close(norm(X), normed(X.astype(np.float64), np.asarray(norm.gain), np.asarray(norm.offset)))
+
+
+def test_layer_norm_survives_a_row_without_spread() -> None:
+    assert close(LayerNorm(3)(jnp.full((1, 3), 3.0)), np.zeros((1, 3)))
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+@pytest.mark.parametrize("hidden", [(), (8,), (8, 8)])
+def test_mlp_matches_numpy(hidden: tuple[int, ...], layer_norm: bool) -> None:
+    net = shaken(MLP(3, hidden, 3, KEY, layer_norm))
+    assert [layer.weight.shape[1] for layer in net.layers] == [*hidden, 3]
+    assert len(net.norms) == (len(hidden) if layer_norm else 0)
+    assert net(X).shape == (24, 3)
+    assert close(net(X), mlp(net, X))
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_twin_gives_both_networks_one_row_each(layer_norm: bool) -> None:
+    twin = shaken(Twin(3, (8,), KEY, layer_norm))
+    assert twin(X).shape == (2, 24)
+    assert close(twin(X), [mlp(head, X)[:, 0] for head in twin.heads])
+
+
+def test_the_two_networks_of_a_twin_start_apart() -> None:
+    first, second = Twin(3, (8,), KEY).heads
+    for one, other in zip(first.layers, second.layers, strict=True):
+        assert (one.weight != other.weight).all()
+        assert (one.bias != other.bias).all()
+
+
+def test_gaussian_gives_an_unsquashed_mean_and_one_spread_per_output() -> None:
+    net = Gaussian(3, (8,), 3, KEY)
+    far = 1000 * X
+    mean, log_std = net(far)
+    assert close(mean, mlp(net.mean, far))
+    assert np.abs(mean).max() > 10
+    assert (log_std == np.zeros(3)).all()
+
+
+def test_gaussian_keeps_its_log_deviation_between_minus_5_and_2() -> None:
+    net = eqx.tree_at(lambda net: net.log_std, Gaussian(3, (8,), 4, KEY), jnp.array([-7.0, -1.5, 1.5, 3.0]))
+    assert (net(X)[1] == np.array([-5.0, -1.5, 1.5, 2.0])).all()
+    slope = jax.grad(lambda net: net(X)[1].sum())(net).log_std
+    assert (slope == np.array([0.0, 1.0, 1.0, 0.0])).all()
+
+
+# -- scalings ----------------------------------------------------------------------------------------------
+
+
+def test_scaling_shifts_divides_and_undoes() -> None:
+    scaling = Scaling([1.0, -2.0, 0.0], [2.0, 0.5, 10.0])
+    expected = (X - np.array([1.0, -2.0, 0.0])) / np.array([2.0, 0.5, 10.0])
+    assert close(scaling(X), expected)
+    assert close(scaling.undo(scaling(X)), X)
+
+
+def test_moments_are_mean_and_deviation_per_column() -> None:
+    mean, std = moments(X)
+    assert close(mean, [sum(column) / 24 for column in X.T])
+    assert close(std, [np.sqrt(sum((column - column.mean()) ** 2) / 24) for column in X.T])
+
+
+def test_moments_are_exact_for_a_column_far_from_zero() -> None:
+    mean, std = moments(np.array([[10_000.0], [10_001.0]], np.float32).repeat(5000, axis=0))
+    assert mean[0] == 10_000.5
+    assert std[0] == 0.5
+
+
+def test_moments_leave_a_constant_column_unscaled() -> None:
+    mean, std = moments(np.column_stack([X[:, 0], np.full(24, 7.0)]).astype(np.float32))
+    assert std[1] == 1.0
+    assert mean[1] == 7.0
+    assert std[0] > 1.0
+
+
+def test_action_scaling_maps_the_bounds_to_minus_1_and_1() -> None:
+    low, high = np.array([-2.0, 0.0]), np.array([1.0, 5.0])
+    scaling = action_scaling(low, high)
+    assert close(scaling(np.stack([low, high, (low + high) / 2])), [[-1, -1], [1, 1], [0, 0]])
+    assert close(scaling.undo(jnp.array([[-1.0, -1.0], [1.0, 1.0]])), [low, high])
+
+
+def test_action_scaling_survives_an_action_that_cannot_vary() -> None:
+    scaling = action_scaling([-1.0, 0.5], [1.0, 0.5])
+    assert close(scaling(jnp.array([[1.0, 0.5]])), [[1.0, 0.0]])
+    assert close(scaling.undo(jnp.array([[1.0, 0.0]])), [[1.0, 0.5]])
+
+
+# -- plain pytrees ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_leaf_is_an_array(name: str) -> None:
+    leaves = jax.tree.leaves(MODULES[name](KEY))
+    assert leaves
+    assert all(isinstance(leaf, jax.Array) and leaf.dtype == jnp.float32 for leaf in leaves)
+
+
+@pytest.mark.parametrize("name", ["mlp with layer norm", "twin", "gaussian", "scaling"])
+def test_modules_pass_through_plain_jit_and_vmap(name: str) -> None:
+    module, other = MODULES[name](KEY), shaken(MODULES[name](KEY))
+    both = jax.tree.map(lambda *leaves: jnp.stack(leaves), module, other)
+    results = jax.jit(jax.vmap(lambda module: module(X)))(both)
+    for i, alone in enumerate((module(X), other(X))):
+        assert jax.tree.all(jax.tree.map(lambda many, one, i=i: close(many[i], one), results, alone))
+
+
+@pytest.mark.parametrize("name", ["mlp", "twin", "gaussian"])
+def test_initial_values_depend_on_the_key_alone(name: str) -> None:
+    def leaves(key: jax.Array) -> list[np.ndarray]:
+        return [np.asarray(leaf) for leaf in jax.tree.leaves(MODULES[name](key))]
+
+    assert all((one == other).all() for one, other in zip(leaves(KEY), leaves(KEY), strict=True))
+    assert not all((one == other).all() for one, other in zip(leaves(KEY), leaves(jax.random.key(1)), strict=True))

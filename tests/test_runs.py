@@ -1,0 +1,342 @@
+"""Trainings from data to run directory: contents, refusals, interruptions."""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from conftest import TINY, walk
+
+import waypost
+from waypost.checkpoint import read_arrays
+from waypost.errors import WaypostError
+from waypost.runs import plan
+
+SMALL: dict[str, Any] = {**TINY, "steps": 40, "log_every": 10, "preset": "none"}
+SCHEMA = {
+    "algorithm", "data", "task", "suite", "steps", "per_seed", "mean", "std", "iqm", "interval", "seconds", "versions",
+}  # fmt: skip
+MEASURES = {"return", "score", "success_rate", "episode_length"}
+
+
+def small(out: Path | None = None, **options: Any) -> waypost.Run:
+    protocol = waypost.Protocol(every=20, episodes=2)
+    return waypost.train("por", "t-maze", out=out, evaluation=protocol, **{**SMALL, **options})
+
+
+def table(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> waypost.Run:
+    return small(tmp_path_factory.mktemp("runs") / "run", seeds=[3, 4])
+
+
+# -- what a run leaves ---------------------------------------------------------------------------
+
+
+def test_a_run_directory_holds_what_it_promises(finished: waypost.Run) -> None:
+    folder = finished.directory
+    assert folder is not None
+    assert {path.name for path in folder.iterdir()} == {
+        "config.json", "metrics.csv", "evaluations.csv", "result.json", "checkpoint", "policy", "report.html",
+    }  # fmt: skip
+    config = json.loads((folder / "config.json").read_text())
+    assert config["algorithm"] == "por"
+    assert config["seeds"] == [3, 4]
+    assert config["config"]["batch_size"] == 16
+    metrics = table(folder / "metrics.csv")
+    assert [(row["step"], row["seed"]) for row in metrics] == [(str(s), i) for s in (10, 20, 30, 40) for i in "34"]
+    assert all(
+        np.isfinite(float(row[name])) for row in metrics for name in ("value_loss", "guide_loss", "executor_loss")
+    )
+    assert [row["step"] for row in table(folder / "evaluations.csv")] == ["20", "20", "40", "40"]
+    assert {path.name for path in (folder / "policy").iterdir()} == {
+        "policy.json", "seed-3.safetensors", "seed-4.safetensors",
+    }  # fmt: skip
+    assert "t-maze" in (folder / "report.html").read_text()
+
+
+def test_the_result_has_its_schema_and_its_numbers(finished: waypost.Run) -> None:
+    result = json.loads((finished.directory / "result.json").read_text())
+    assert result == finished.result
+    assert set(result) == SCHEMA
+    assert [set(each) for each in result["per_seed"]] == [MEASURES | {"seed"}] * 2
+    last = [row for row in finished.evaluations if row["step"] == 40]
+    for measure in MEASURES:
+        values = [each[measure] for each in result["per_seed"]]
+        assert values == [row[measure] for row in last]
+        assert result["mean"][measure] == pytest.approx(np.mean(values))
+    assert result["suite"] == "waypost"
+    assert result["seconds"] > 0
+
+
+def test_the_result_is_the_mean_of_the_last_evaluations() -> None:
+    run = waypost.train("bc", "t-maze", steps=6, hidden=(4,), evaluation=waypost.Protocol(every=1, episodes=2, last=3))
+    lengths = [row["episode_length"] for row in run.evaluations]
+    assert len(lengths) == 6
+    assert run.result["per_seed"][0]["episode_length"] == pytest.approx(np.mean(lengths[-3:]))
+
+
+def test_saved_policies_act_exactly_as_trained(finished: waypost.Run) -> None:
+    observations = np.random.default_rng(0).normal(size=(7, 2)).astype(np.float32)
+    for policy in finished.policies:
+        loaded = waypost.Policy.load(finished.directory, policy.seed)
+        for question in ("act", "guide", "value"):
+            answer = getattr(policy, question)(observations)
+            assert np.array_equal(answer, getattr(loaded, question)(observations))
+            assert np.allclose(answer[2], getattr(loaded, question)(observations[2]), atol=1e-6)
+    assert not np.array_equal(*(policy.act(observations) for policy in finished.policies))
+    with pytest.raises(WaypostError, match="no policy of seed 9"):
+        waypost.Policy.load(finished.directory, 9)
+    with pytest.raises(WaypostError, match=r"takes \(2,\) or \(batch, 2\)"):
+        finished.agent.act(np.zeros(3))
+
+
+def test_a_policy_can_be_saved_alone_and_holds_no_code(finished: waypost.Run, tmp_path: Path) -> None:
+    finished.agent.save(tmp_path / "mine")
+    assert {path.name for path in (tmp_path / "mine").iterdir()} == {"policy.json", "seed-3.safetensors"}
+    assert np.array_equal(waypost.Policy.load(tmp_path / "mine").act([0.0, 0.0]), finished.agent.act([0.0, 0.0]))
+    weights = tmp_path / "mine" / "seed-3.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-50])
+    with pytest.raises(WaypostError, match=r"seed-3.safetensors: damaged"):
+        waypost.Policy.load(tmp_path / "mine")
+
+
+def test_evaluating_a_run_again_gives_the_same_numbers(finished: waypost.Run) -> None:
+    for subject in (finished, finished.directory):
+        again = waypost.evaluate(subject)
+        assert set(again) == SCHEMA
+        assert again["per_seed"] == finished.result["per_seed"]
+    alone = waypost.evaluate(finished.policies[1], "t-maze", episodes=2, seed=12_345)
+    assert alone["per_seed"] == finished.result["per_seed"][1:]
+
+
+def test_without_a_simulator_there_are_no_scores(tmp_path: Path) -> None:
+    run = waypost.train("por", walk(), out=tmp_path / "run", **SMALL)
+    assert run.result["per_seed"] == [{"seed": 0, **dict.fromkeys(sorted(MEASURES))}]
+    assert run.result["suite"] is None
+    assert (tmp_path / "run" / "report.html").is_file()
+    with pytest.raises(WaypostError, match="--env"):
+        waypost.evaluate(tmp_path / "run")
+
+
+def test_reward_conventions_reach_the_learner() -> None:
+    raw = small(rewards="recorded").metrics[-1]
+    shifted = small(rewards="goal").metrics[-1]
+    assert small().metrics[-1] == shifted
+    assert raw["value"] != shifted["value"]
+
+
+# -- parts from another run ----------------------------------------------------------------------
+
+
+def test_guide_and_executor_trained_apart_act_together(tmp_path: Path) -> None:
+    data = walk()
+    executor = waypost.train("por", data.without_rewards(), out=tmp_path / "pi", training="executor", **SMALL)
+    with pytest.raises(WaypostError, match="no guide"):
+        executor.agent.act([0.0, 0.0])
+    lonely = waypost.train("por", data.without_actions(), training="guide", **SMALL)
+    with pytest.raises(WaypostError, match="no executor"):
+        lonely.agent.act([0.0, 0.0])
+    both = waypost.train(
+        "por", data.without_actions(), out=tmp_path / "both", init=tmp_path / "pi", training="guide", **SMALL
+    )
+    for policy in (both.agent, waypost.Policy.load(tmp_path / "both")):
+        assert policy.act([0.0, 0.0]).shape == (2,)
+        trained = jax.tree.leaves(executor.agent.agent.executor)
+        assert all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(policy.agent.executor), trained, strict=True))
+    assert np.array_equal(both.agent.guide([0.5, 0.0]), lonely.agent.guide([0.5, 0.0]))
+    with pytest.raises(WaypostError, match="other settings"):
+        waypost.train("por", data, init=tmp_path / "pi", training="guide", **{**SMALL, "executor_hidden": (5,)})
+
+
+# -- refusals ------------------------------------------------------------------------------------
+
+
+def test_a_finished_run_is_refused_and_resuming_it_only_shows_it(finished: waypost.Run) -> None:
+    before = snapshot(finished.directory)
+    with pytest.raises(WaypostError, match="finished run"):
+        small(finished.directory, seeds=[3, 4])
+    again = small(finished.directory, seeds=[3, 4], resume=True)
+    assert again.result == finished.result
+    assert again.metrics == finished.metrics
+    assert snapshot(finished.directory) == before
+
+
+def test_other_settings_are_refused_by_name(finished: waypost.Run) -> None:
+    for change, message in (
+        ({"tau": 0.8}, "config.tau = 0.7, asked for 0.8"),
+        ({"steps": 50}, "steps = 40, asked for 50"),
+        ({"seeds": 1}, "seeds"),
+    ):
+        with pytest.raises(WaypostError, match=message):
+            small(finished.directory, resume=True, **{"seeds": [3, 4], **change})
+
+
+def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
+    (tmp_path / ".lock").touch()
+    with (tmp_path / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(WaypostError, match="another process"):
+            small(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [".lock"]
+
+
+def test_a_directory_of_other_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("everything")
+    with pytest.raises(WaypostError, match="choose another --out"):
+        small(tmp_path)
+    assert snapshot(tmp_path) == {"thesis.tex": b"everything"}
+    with pytest.raises(WaypostError, match="is a file"):
+        small(tmp_path / "thesis.tex")
+
+
+def test_mistakes_leave_nothing_behind(tmp_path: Path) -> None:
+    for options, message in (
+        ({"steps": 0}, "steps = 0"),
+        ({"seeds": [1, 1]}, "different"),
+        ({"tau": 2.0}, "tau"),
+        ({"env": "nowhere"}, "nowhere"),
+        ({"env": "four-rooms-key"}, "3 observations"),
+        ({"preset": "hopper"}, "no preset 'hopper'"),
+        ({"colour": 3}, "colour"),
+        ({"init": tmp_path / "none"}, "policy.json"),
+        ({"log_every": 0}, "log_every"),
+    ):
+        with pytest.raises(WaypostError, match=message):
+            small(tmp_path / "run", **options)
+        assert not (tmp_path / "run").exists(), message
+
+
+def test_divergence_keeps_the_last_good_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(waypost.DivergenceError, match="step"):
+        small(tmp_path / "run", value_learning_rate=1e30, log_every=20)
+    with pytest.raises(WaypostError, match="unfinished run"):
+        small(tmp_path / "run", value_learning_rate=1e30, log_every=20)
+
+
+# -- interruptions -------------------------------------------------------------------------------
+
+COMMAND = [
+    sys.executable, "-m", "waypost.cli", "train", "por", "--data", "t-maze", "--preset", "none", "--steps", "3000",
+    "--seeds", "2", "--batch-size", "16", "--value-hidden", "8", "8", "--guide-hidden", "8", "8",
+    "--executor-hidden", "8", "8", "--evaluate-every", "150", "--episodes", "1", "--log-every", "50",
+    "--guide-objective", "constrained", "--behaviour-steps", "300",
+]  # fmt: skip
+
+
+def start(out: Path, *more: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([*COMMAND, "--out", str(out), *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def saved_step(out: Path) -> int:
+    file = out / "checkpoint" / "state.safetensors"
+    return read_arrays(file)[1]["step"] if file.is_file() else 0
+
+
+def wait_for(process: subprocess.Popen[bytes], out: Path, step: int) -> None:
+    deadline = time.monotonic() + 120
+    while saved_step(out) < step and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def weights(out: Path) -> dict[str, bytes]:
+    return {name: values.tobytes() for name, values in read_arrays(out / "checkpoint" / "state.safetensors")[0].items()}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("whole") / "run"
+    process = start(out)
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors.decode()
+    return out
+
+
+def test_a_killed_run_resumes_to_the_same_bits(undisturbed: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    for kill_after in (0, 300, 1500):
+        process = start(out, *(["--resume"] if out.exists() else []))
+        wait_for(process, out, max(kill_after, 1) if kill_after else 1)
+        time.sleep(0.07 * (kill_after % 7))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL, "the run ended before it could be killed"
+        assert not (out / "result.json").exists()
+    process = start(out, "--resume")
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors.decode()
+    assert weights(out) == weights(undisturbed)
+    for name in ("metrics.csv", "evaluations.csv", "policy/policy.json"):
+        assert (out / name).read_bytes() == (undisturbed / name).read_bytes(), name
+    results = [json.loads((folder / "result.json").read_text()) for folder in (out, undisturbed)]
+    assert results[0]["per_seed"] == results[1]["per_seed"]
+    assert not [path for path in out.rglob(".*") if path.is_file()]
+
+
+def test_an_interrupt_saves_and_says_how_to_go_on(undisturbed: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    process = start(out)
+    wait_for(process, out, 300)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+    text = errors.decode()
+    assert process.returncode == 130, text
+    assert "--resume" in text
+    assert "Traceback" not in text
+    step = saved_step(out)
+    assert f"step {step}" in text
+    assert 300 <= step < 3300
+    process = start(out, "--resume")
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors.decode()
+    assert weights(out) == weights(undisturbed)
+
+
+def test_data_that_changed_are_noticed(tmp_path: Path) -> None:
+    file = tmp_path / "data.npz"
+    waypost.save(walk(), file)
+    options = {**SMALL, "out": tmp_path / "run"}
+    main = os.getpid()
+
+    class Stop(waypost.runs.Progress):
+        def advance(self, stage: str, step: int) -> None:
+            os.kill(main, signal.SIGINT)
+
+    with pytest.raises(waypost.InterruptedRun):
+        waypost.train("por", file, progress=Stop(), **options)
+    waypost.save(walk(seed=1), file)
+    with pytest.raises(WaypostError, match="has changed"):
+        waypost.train("por", file, resume=True, **options)
+
+
+# -- planning ------------------------------------------------------------------------------------
+
+
+def test_presets_go_with_the_data_unless_told_otherwise() -> None:
+    assert plan("por", "four-rooms").config.guide_target == "displacement"
+    assert plan("por", "four-rooms").preset == "four-rooms"
+    paper = plan("por", "four-rooms", preset="paper/four-rooms")
+    assert paper.config.guide_target == "state"
+    assert paper.config.value_hidden == (64, 64)
+    assert plan("por", "four-rooms", preset="none").config == type(paper.config)()
+    assert plan("por", "four-rooms", tau=0.8).config.tau == 0.8
+    assert plan("por", "four-rooms", steps=7).steps == 7
