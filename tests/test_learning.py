@@ -41,7 +41,7 @@ def test_every_form_of_por_joins_the_halves(settings: dict[str, object]) -> None
 
 def test_four_rooms_is_on_its_way_after_a_short_training() -> None:
     run = waypost.train("por", "four-rooms", steps=20_000, evaluation=waypost.Protocol(every=0, episodes=50))
-    assert run.result["mean"]["success_rate"] >= 0.7
+    assert run.result["mean"]["success_rate"] >= 0.5
     # Behaviour cloning of walks between random places goes nowhere in particular.
     bc = waypost.train("bc", "four-rooms", steps=2_000, evaluation=waypost.Protocol(every=0, episodes=50))
     assert bc.result["mean"]["success_rate"] <= 0.1

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from waypost.nets import MLP, Gaussian, LayerNorm, Linear, Scaling, Twin, action_scaling, moments
+from waypost.nets import MLP, Bounds, Gaussian, LayerNorm, Linear, Scaling, Twin, moments
 
 KEY = jax.random.key(0)
 X = np.random.default_rng(0).normal(2.0, 3.0, size=(24, 3)).astype(np.float32)
@@ -20,6 +20,7 @@ MODULES: dict[str, Any] = {
     "mlp with layer norm": lambda key: MLP(3, (8, 8), 3, key, layer_norm=True),
     "twin": lambda key: Twin(3, (8,), key),
     "gaussian": lambda key: Gaussian(3, (8,), 3, key),
+    "bounds": lambda key: Bounds(-np.arange(3.0), np.arange(3.0)),
     "scaling": lambda key: Scaling(np.arange(3.0), np.arange(1.0, 4.0)),
 }
 
@@ -158,17 +159,27 @@ def test_moments_leave_a_constant_column_unscaled() -> None:
     assert std[0] > 1.0
 
 
-def test_action_scaling_maps_the_bounds_to_minus_1_and_1() -> None:
+def test_bounds_map_actions_to_minus_1_and_1() -> None:
     low, high = np.array([-2.0, 0.0]), np.array([1.0, 5.0])
-    scaling = action_scaling(low, high)
-    assert close(scaling(np.stack([low, high, (low + high) / 2])), [[-1, -1], [1, 1], [0, 0]])
-    assert close(scaling.undo(jnp.array([[-1.0, -1.0], [1.0, 1.0]])), [low, high])
+    bounds = Bounds(low, high)
+    assert close(bounds.scale(jnp.array(np.stack([low, high, (low + high) / 2]))), [[-1, -1], [1, 1], [0, 0]])
+    assert close(bounds.action(jnp.array([[-1.0, -1.0], [1.0, 1.0], [0.0, 0.0]])), [low, high, (low + high) / 2])
 
 
-def test_action_scaling_survives_an_action_that_cannot_vary() -> None:
-    scaling = action_scaling([-1.0, 0.5], [1.0, 0.5])
-    assert close(scaling(jnp.array([[1.0, 0.5]])), [[1.0, 0.0]])
-    assert close(scaling.undo(jnp.array([[1.0, 0.0]])), [[1.0, 0.5]])
+def test_bounds_survive_an_action_that_cannot_vary() -> None:
+    bounds = Bounds([-1.0, 0.5], [1.0, 0.5])
+    assert close(bounds.scale(jnp.array([[1.0, 0.5]])), [[1.0, 0.0]])
+    assert np.array_equal(bounds.action(jnp.array([[1.0, -1.0], [0.0, 9.0]])), [[1.0, 0.5], [0.0, 0.5]])
+
+
+def test_no_action_leaves_its_bounds_not_even_by_rounding() -> None:
+    random = np.random.default_rng(0)
+    low = random.normal(size=1000).astype(np.float32)
+    high = low + random.exponential(size=1000).astype(np.float32)
+    for scaled in (-5.0, -1.0, 1.0, 5.0):
+        actions = np.asarray(Bounds(low, high).action(jnp.full(1000, scaled)))
+        assert (low <= actions).all()
+        assert (actions <= high).all()
 
 
 # -- plain pytrees ------------------------------------------------------------------------------------------

@@ -119,14 +119,29 @@ class Scaling(eqx.Module):
         return z * self.std + self.mean
 
 
+class Bounds(eqx.Module):
+    """Actions between their bounds <-> [-1, 1]: policies of every task see numbers of one size."""
+
+    low: Array
+    high: Array
+
+    def __init__(self, low: ArrayLike, high: ArrayLike):
+        self.low = jnp.asarray(np.asarray(low, np.float32))
+        self.high = jnp.asarray(np.asarray(high, np.float32))
+
+    def scale(self, actions: Array) -> Array:
+        # An action that cannot vary has no width to divide by.
+        width = jnp.where(self.high > self.low, self.high - self.low, 2.0)
+        return (2.0 * actions - self.low - self.high) / width
+
+    def action(self, scaled: Array) -> Array:
+        """The action of a scaled one; whatever lies outside, by far or by rounding, ends at the bound."""
+        middle, half = (self.low + self.high) / 2.0, (self.high - self.low) / 2.0
+        return jnp.clip(middle + half * scaled, self.low, self.high)
+
+
 def moments(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation per column; a column that never changes is left unscaled."""
     values = values.astype(np.float64)
     std = values.std(axis=0)
     return values.mean(axis=0), np.where(std > 1e-6, std, 1.0)
-
-
-def action_scaling(low: Sequence[float], high: Sequence[float]) -> Scaling:
-    """Actions between their bounds <-> [-1, 1]: policies of every task see numbers of one size."""
-    lower, upper = np.asarray(low), np.asarray(high)
-    return Scaling((lower + upper) / 2, np.where(upper > lower, (upper - lower) / 2, 1.0))

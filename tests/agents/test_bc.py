@@ -64,7 +64,7 @@ def test_learning_changes_the_policy_and_no_scaling() -> None:
     after = learned(SMALL, walks())
     leaves = zip(*map(jax.tree.leaves, (before.agent.policy, after.agent.policy)), strict=True)
     assert all((old != new).any() for old, new in leaves)
-    assert same((before.agent.scaling, before.agent.action), (after.agent.scaling, after.agent.action))
+    assert same((before.agent.scaling, before.agent.bounds), (after.agent.scaling, after.agent.bounds))
 
 
 @pytest.mark.parametrize(
@@ -85,6 +85,12 @@ def test_only_states_and_actions_matter(change: dict[str, Any], matters: bool) -
 def test_data_without_actions_are_refused() -> None:
     with pytest.raises(WaypostError, match="has no actions"):
         BC.prepare(SMALL, walks().without_actions())
+
+
+@pytest.mark.parametrize(("name", "value"), [("batch_size", 0), ("learning_rate", -1.0), ("hidden", (0,))])
+def test_a_setting_out_of_range_is_refused_by_name(name: str, value: Any) -> None:
+    with pytest.raises(WaypostError, match=rf"^{name} = "):
+        Config(**{name: value})
 
 
 def test_it_has_neither_value_nor_guide_nor_parts_to_graft() -> None:

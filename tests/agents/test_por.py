@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -162,7 +162,7 @@ def test_guide_takes_an_adam_step_down_its_loss_with_the_new_v_and_the_old_targe
     value, target = one.after["value"], one.before["target"]
     if one.config.guide_objective == "weighted":
         weights = one.oracle.weights(value, target)
-        loss = lambda net: one.oracle.guide_loss(net, weights)
+        loss = partial(one.oracle.guide_loss, weights=weights)
     else:
         loss = one.oracle.constrained_loss(one.before["guide"], value, one.before["behaviour"], one.noise)
     check(one, "guide", loss, one.config.guide_learning_rate)
@@ -197,11 +197,18 @@ def test_the_batch_can_tell_a_right_update_from_a_wrong_one() -> None:
 
 
 def test_the_mean_weight_is_reported() -> None:
-    config, data = small(), walks(next_valid=np.ones(ROWS))
+    config, data = small(), walks()
     algorithm, batch, state = begin(config, data)
     after, metrics = update(algorithm, state, batch)
     weights = Oracle(config, data).weights(*(numbers(net) for net in (after.agent.value_part.net, state.target)))
-    assert np.isclose(metrics["weight"], weights.mean(), rtol=1e-4)
+    assert np.isclose(metrics["weight"], weights[data.next_valid].mean(), rtol=1e-4)
+
+
+def test_an_action_that_cannot_vary_does_not_vary() -> None:
+    actions = np.column_stack([np.linspace(-1, 1, ROWS), np.full(ROWS, 0.5)])
+    data = Dataset.from_arrays(walks().observations, walks().next_observations, actions, np.zeros(ROWS))
+    _, _, state = begin(small(), data)
+    assert (np.asarray(state.agent.act(100 * data.observations)[0])[:, 1] == 0.5).all()
 
 
 @pytest.mark.parametrize("scaled", [False, True])
@@ -809,9 +816,17 @@ def test_a_blank_agent_has_every_part_its_data_allow(training: str) -> None:
         ("batch_size", 0),
         ("executor_steps", -1),
         ("behaviour_steps", -1),
+        ("value_learning_rate", -1e-4),
+        ("guide_hidden", (8, 0)),
+        ("value_objective", "expectil"),
+        ("guide_objective", "x"),
+        ("training", "x"),
+        ("guide_target", "x"),
+        ("observation_scaling", "x"),
+        ("schedule", "x"),
     ],
 )
-def test_a_setting_out_of_range_is_refused_by_name(name: str, value: float) -> None:
+def test_a_setting_out_of_range_is_refused_by_name(name: str, value: Any) -> None:
     with pytest.raises(WaypostError, match=rf"^{name} = "):
         Config(**{name: value})
 

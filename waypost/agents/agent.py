@@ -16,7 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import equinox as eqx
 import jax
@@ -145,6 +145,26 @@ class Algorithm(ABC):
     @abstractmethod
     def update(self, stage: Stage, state: Any, batch: Batch, key: Array) -> tuple[Any, Metrics]:
         """One step of a stage on one batch: the next State, and scalars to look at."""
+
+
+def check_settings(config: Any, **rules: tuple[bool, str]) -> None:
+    """Raise for the first setting that cannot be meant; `rules` add to what holds for all algorithms.
+
+    A choice is one of its words, a learning rate is not negative, a layer has units, a batch has rows.
+    """
+    for name, kind in get_type_hints(type(config)).items():
+        value = getattr(config, name)
+        good, needs = rules.get(name, (True, ""))
+        if get_origin(kind) is Literal:
+            good, needs = value in get_args(kind), " or ".join(map(str, get_args(kind)))
+        elif name.endswith("learning_rate"):
+            good, needs = value >= 0, "0 or more"
+        elif name.endswith("hidden"):
+            good, needs = all(units >= 1 for units in value), "1 or more units in each layer"
+        elif name == "batch_size":
+            good, needs = value >= 1, "1 or more"
+        if not good:
+            raise WaypostError(f"{name} = {value!r}: {needs} is needed")
 
 
 def steps_of(stages: tuple[Stage, ...], part: str) -> int:

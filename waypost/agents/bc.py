@@ -14,9 +14,9 @@ import numpy as np
 import optax
 
 from waypost import losses
-from waypost.agents.agent import Agent, Algorithm, Array, Batch, Columns, Memory, Metrics, Spec, Stage
+from waypost.agents.agent import Agent, Algorithm, Array, Batch, Columns, Memory, Metrics, Spec, Stage, check_settings
 from waypost.data.dataset import Dataset
-from waypost.nets import Gaussian, Scaling, action_scaling, moments
+from waypost.nets import Bounds, Gaussian, Scaling, moments
 
 
 @dataclass(frozen=True)
@@ -32,17 +32,20 @@ class Config:
     batch_size: int = 256
     """Transitions per update."""
 
+    def __post_init__(self) -> None:
+        check_settings(self)
+
 
 class BCAgent(Agent):
     """pi(a|s)."""
 
     scaling: Scaling
     policy: Gaussian
-    action: Scaling
+    bounds: Bounds
 
     def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
         mean, _ = self.policy(self.scaling(observations))
-        return self.action.undo(mean.clip(-1.0, 1.0)), memory
+        return self.bounds.action(mean), memory
 
 
 class State(NamedTuple):
@@ -75,7 +78,7 @@ class BC(Algorithm):
         spec = self.spec
         scaling = Scaling(spec.statistics["observation_mean"], spec.statistics["observation_std"])
         policy = Gaussian(spec.observation_size, self.config.hidden, len(spec.action_low), key)
-        agent = BCAgent(scaling, policy, action_scaling(spec.action_low, spec.action_high))
+        agent = BCAgent(scaling, policy, Bounds(spec.action_low, spec.action_high))
         return State(agent, self.optimiser.init(policy))
 
     def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
@@ -83,7 +86,7 @@ class BC(Algorithm):
 
         def loss(policy: Gaussian) -> Array:
             distribution = policy(agent.scaling(batch["observations"]))
-            return -losses.gaussian_log_likelihood(*distribution, agent.action(batch["actions"])).mean()
+            return -losses.gaussian_log_likelihood(*distribution, agent.bounds.scale(batch["actions"])).mean()
 
         value, gradient = jax.value_and_grad(loss)(agent.policy)
         updates, optimiser = self.optimiser.update(gradient, state.optimiser, agent.policy)

@@ -35,10 +35,22 @@ import numpy as np
 import optax
 
 from waypost import losses
-from waypost.agents.agent import Agent, Algorithm, Array, Batch, Columns, Memory, Metrics, Spec, Stage, steps_of
+from waypost.agents.agent import (
+    Agent,
+    Algorithm,
+    Array,
+    Batch,
+    Columns,
+    Memory,
+    Metrics,
+    Spec,
+    Stage,
+    check_settings,
+    steps_of,
+)
 from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
-from waypost.nets import Gaussian, Scaling, Twin, action_scaling, moments
+from waypost.nets import Bounds, Gaussian, Scaling, Twin, moments
 
 
 @dataclass(frozen=True)
@@ -97,23 +109,18 @@ class Config:
     """Transitions per update."""
 
     def __post_init__(self) -> None:
-        for field, good, needs in (
-            (
-                "tau",
-                self.tau > 0 and (self.value_objective == "sparse" or self.tau < 1),
-                "0 < tau (< 1 for expectiles)",
-            ),
-            ("inverse_temperature", self.inverse_temperature >= 0, "0 or more"),
-            ("weight_cap", self.weight_cap > 0, "more than 0"),
-            ("horizon", self.horizon >= 1, "1 or more"),
-            ("discount", 0 < self.discount <= 1, "0 < discount <= 1"),
-            ("target_rate", 0 < self.target_rate <= 1, "0 < target_rate <= 1"),
-            ("batch_size", self.batch_size >= 1, "1 or more"),
-            ("executor_steps", self.executor_steps >= 0, "0 or more"),
-            ("behaviour_steps", self.behaviour_steps >= 0, "0 or more"),
-        ):
-            if not good:
-                raise WaypostError(f"{field} = {getattr(self, field)}: {needs} is needed")
+        below_one = self.value_objective == "sparse" or self.tau < 1
+        check_settings(
+            self,
+            tau=(self.tau > 0 and below_one, "more than 0, and less than 1 for expectiles"),
+            inverse_temperature=(self.inverse_temperature >= 0, "0 or more"),
+            weight_cap=(self.weight_cap > 0, "more than 0"),
+            horizon=(self.horizon >= 1, "1 or more"),
+            discount=(0 < self.discount <= 1, "more than 0, at most 1"),
+            target_rate=(0 < self.target_rate <= 1, "more than 0, at most 1"),
+            executor_steps=(self.executor_steps >= 0, "0 or more"),
+            behaviour_steps=(self.behaviour_steps >= 0, "0 or more"),
+        )
 
 
 # -- the three parts: each takes plain observations and carries its own scaling ------------------
@@ -163,7 +170,7 @@ class Executor(eqx.Module):
     scaling: Scaling
     direction: Direction
     net: Gaussian
-    action: Scaling
+    bounds: Bounds
     columns: tuple[int, ...] = eqx.field(static=True)
 
     def inputs(self, observations: Array, goals: Array) -> Array:
@@ -173,7 +180,7 @@ class Executor(eqx.Module):
     def __call__(self, observations: Array, goals: Array) -> Array:
         """(8): the likeliest action, inside the bounds."""
         mean, _ = self.net(self.inputs(observations, goals))
-        return self.action.undo(jnp.clip(mean, -1.0, 1.0))
+        return self.bounds.action(mean)
 
 
 class PORAgent(Agent):
@@ -305,7 +312,7 @@ class POR(Algorithm):
                 scaling("observation", columns),
                 direction(columns),
                 Gaussian(2 * len(columns), config.executor_hidden, len(spec.action_low), executor_key),
-                action_scaling(spec.action_low, spec.action_high),
+                Bounds(spec.action_low, spec.action_high),
                 columns,
             )
         trained = {
@@ -401,7 +408,7 @@ class POR(Algorithm):
 
         if config.guide_objective == "weighted":
             weights = self._weights(state, batch)
-            metrics["weight"] = weights.mean()
+            metrics["weight"] = losses.masked_mean(weights, batch["aimed"])
             metrics["guide_loss"], gradient = jax.value_and_grad(weighted)(guide.net)
         else:
             metrics["guide_loss"], gradient = jax.value_and_grad(constrained)(guide.net)
@@ -416,7 +423,7 @@ class POR(Algorithm):
         weights = self._weights(state, batch) if self.config.executor_weighted else 1.0
 
         def loss(net: Gaussian) -> Array:
-            likelihood = losses.gaussian_log_likelihood(*net(inputs), executor.action(batch["actions"]))
+            likelihood = losses.gaussian_log_likelihood(*net(inputs), executor.bounds.scale(batch["actions"]))
             return -losses.masked_mean(weights * likelihood, batch["aimed"])
 
         metrics["executor_loss"], gradient = jax.value_and_grad(loss)(executor.net)

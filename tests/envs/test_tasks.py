@@ -1,0 +1,101 @@
+"""Tasks: scores, reward conventions, environments."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from waypost.data.dataset import Dataset
+from waypost.envs import t_maze
+from waypost.envs.tasks import TASKS, Protocol, Task, learning_rewards, task
+from waypost.errors import WaypostError
+
+
+def data(rewards: list[float], terminals: list[int], ends: list[int]) -> Dataset:
+    return Dataset.from_arrays(
+        np.zeros((len(rewards), 1)),
+        np.zeros((len(rewards), 1)),
+        None,
+        np.array(rewards),
+        np.array(terminals),
+        np.array(ends),
+    )
+
+
+def test_goal_rewards_make_steps_cost_and_failures_as_bad_as_never_arriving() -> None:
+    recorded = data([0, 1, 0, -1, 0], [0, 1, 0, 1, 0], [0, 1, 0, 1, 1])
+    assert learning_rewards(recorded, "goal", 0.99).require("rewards").tolist() == pytest.approx([-1, 0, -1, -100, -1])
+    assert learning_rewards(recorded, "goal", 0.995).require("rewards")[3] == pytest.approx(-200)
+    with pytest.raises(WaypostError, match="discount = 1"):
+        learning_rewards(recorded, "goal", 1.0)
+    without_failure = data([0, 1], [0, 1], [0, 1])
+    assert learning_rewards(without_failure, "goal", 1.0).require("rewards").tolist() == [-1, 0]
+
+
+def test_return_range_scales_to_a_thousand() -> None:
+    scaled = learning_rewards(data([1, 2, 5, 8], [0, 0, 0, 0], [0, 1, 0, 1]), "return-range", 0.99)
+    assert np.ptp(scaled.episode_returns) == pytest.approx(1000)
+    assert scaled.require("rewards").tolist() == [100, 200, 500, 800]
+    with pytest.raises(WaypostError, match="same return"):
+        learning_rewards(data([1, 1], [0, 0], [1, 1]), "return-range", 0.99)
+
+
+def test_recorded_rewards_and_missing_ones_are_left_alone() -> None:
+    recorded = data([3, 4], [0, 0], [0, 1])
+    assert learning_rewards(recorded, "recorded", 0.99) is recorded
+    free = recorded.without_rewards()
+    assert learning_rewards(free, "goal", 0.99) is free
+
+
+def test_scores() -> None:
+    assert Task("x", "x", reference=(10.0, 30.0)).score(15.0) == 25
+    assert Task("x", "x").score(15.0) is None
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_task_makes_its_environment_and_can_be_drawn(name: str) -> None:
+    envs = task(name).make(3)
+    observations, _ = envs.reset(seed=0)
+    assert observations.shape[0] == 3
+    envs.close()
+    layout = task(name).layout()
+    assert layout.walls
+    assert task(name).suite == "waypost"
+
+
+def test_any_gymnasium_environment_is_a_task_without_scores() -> None:
+    pendulum = task("Pendulum-v1")
+    assert pendulum.suite is None
+    assert pendulum.score(1.0) is None
+    with pytest.raises(WaypostError, match="no task or Gymnasium environment is called 'Pendulum-v99'"):
+        task("Pendulum-v99")
+
+
+def test_protocols_are_checked() -> None:
+    with pytest.raises(WaypostError, match="episodes = 0"):
+        Protocol(episodes=0)
+
+
+def test_the_t_maze_is_a_sound_environment() -> None:
+    check_env(gym.make("waypost/TMaze-v0").unwrapped)
+
+
+def test_the_t_maze_blocks_at_walls_and_opens_at_the_junction() -> None:
+    up = np.array([0.0, 0.25], np.float32)
+    assert t_maze.move(np.array([3.0, 0.4], np.float32), up).tolist() == pytest.approx([3.0, 0.4])
+    assert t_maze.move(np.array([0.2, 0.4], np.float32), up).tolist() == pytest.approx([0.2, 0.65])
+    slide = t_maze.move(np.array([3.0, 0.4], np.float32), np.array([-0.25, 0.25], np.float32))
+    assert slide.tolist() == pytest.approx([2.75, 0.4])
+    fast = t_maze.move(np.array([0.0, 0.0], np.float32), np.array([0.0, 9.0], np.float32))
+    assert fast.tolist() == pytest.approx([0.0, 0.25])
+    # What is drawn as wall is not free, and the start is.
+    rng = np.random.default_rng(0)
+    x0, x1, y0, y1 = t_maze.layout().extent
+    points = rng.uniform((x0, y0), (x1, y1), (500, 2))
+    walled = np.zeros(500, bool)
+    for x, y, width, height in t_maze.layout().walls:
+        walled |= ((points > (x, y)) & (points < (x + width, y + height))).all(axis=1)
+    assert not t_maze.is_free(points[walled]).any()
+    assert walled.sum() > 100
