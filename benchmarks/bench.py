@@ -3,7 +3,7 @@
 The sides of a comparison live in worker processes and work only when told to over a pipe, one at a time. In one
 process the thread pools of XLA and PyTorch would stand in each other's way, and JAX can be started for one number of
 CPU devices only. The sides take turns in short rounds, forwards and backwards, so that whatever else the machine does
-meets all of them alike.
+meets all of them alike; where other processes leave it calm moments, the rounds wait for these.
 
 The last line of standard output is one JSON object with the four headline figures.
 """
@@ -54,8 +54,6 @@ LEARNERS = {
 """Size, seeds and seeds per lane."""
 CALM = 0.1
 """A round is undisturbed if others use less than this share of the machine meanwhile."""
-PATIENCE = 3
-"""At most this many times as many rounds are run as are wanted."""
 EPISODES, EVALUATION_SEED = 10, 12_345
 
 
@@ -370,16 +368,16 @@ def workers(quick: bool) -> dict[str, Remote]:
 
 Times = dict[str, np.ndarray]
 """Seconds per update or evaluation of each side, one number per round."""
-
-
 Side = tuple[Remote, str]
+"""A worker and what it has to time."""
 
 
 class Bench:
     """Lets sides take turns, and shows how far it is."""
 
-    def __init__(self, quick: bool, progress: Progress):
-        self.quick, self.progress = quick, progress
+    def __init__(self, quick: bool, patience: float, progress: Progress):
+        """`patience` is how long each measurement may wait for a calm machine, in seconds."""
+        self.quick, self.patience, self.progress = quick, patience, progress
         self.rounds, self.seconds = (4, 0.1) if quick else (10, 0.5)
         self.workers = workers(quick)
         self.disturbance: list[float] = []
@@ -399,18 +397,34 @@ class Bench:
             worker.call("time", what, 1)
             repeats[name] = max(1, round(self.seconds / (time.perf_counter() - begun)))
         rounds: list[tuple[float, dict[str, float]]] = []
-        while len(rounds) < self.rounds * PATIENCE and sum(others < CALM for others, _ in rounds) < self.rounds:
-            self.progress.update(task, description=f"{title}: round {len(rounds) + 1}")
+        waited = 0.0
+        while (missing := self.rounds - sum(others < CALM for others, _ in rounds)) > 0:
+            if waited > self.patience and len(rounds) >= self.rounds:
+                break
+            begun, before = time.perf_counter(), self._cpu()
+            if waited <= self.patience:
+                self.progress.update(task, description=f"{title}: {missing} rounds to go, waiting for a calm machine")
+                time.sleep(0.3)
+                if self._others(before) > CALM:
+                    waited += time.perf_counter() - begun
+                    continue
+            self.progress.update(task, description=f"{title}: {missing} rounds to go")
             # Forwards, then backwards: a drift of the machine's speed cancels.
             order = list(sides)[:: 1 if len(rounds) % 2 == 0 else -1]
-            before = self._cpu()
+            begun, before = time.perf_counter(), self._cpu()
             times = {name: sides[name][0].call("time", sides[name][1], repeats[name]) for name in order}
-            used, ours, capacity = self._cpu() - before
-            rounds.append((max(0.0, used - ours) / capacity, times))
+            rounds.append((self._others(before), times))
+            if rounds[-1][0] > CALM:
+                waited += time.perf_counter() - begun
         self.progress.update(task, description=title, total=1, completed=1)
         rounds = sorted(rounds, key=lambda each: each[0])[: self.rounds]
         self.disturbance += [others for others, _ in rounds]
         return {name: np.array([times[name] for _, times in rounds]) for name in sides}
+
+    def _others(self, before: np.ndarray) -> float:
+        """The share of the machine that others have had since then."""
+        used, ours, capacity = self._cpu() - before
+        return float(max(0.0, used - ours) / max(capacity, 1e-9))
 
     def _cpu(self) -> np.ndarray:
         """CPU ticks that anyone has used, that we have used, and that there were; known on Linux only."""
@@ -536,14 +550,18 @@ def evaluation(bench: Bench, figures: Figures) -> dict[str, float]:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Measure Waypost on this machine; see benchmarks/README.md.")
     parser.add_argument("--quick", action="store_true", help="the four figures only, less exact, in under a minute")
-    quick = parser.parse_args().quick
+    parser.add_argument(
+        "--patience", type=float, metavar="S", help="how long each of the measurements waits for a calm machine"
+    )
+    arguments = parser.parse_args()
+    quick, patience = arguments.quick, arguments.patience
     if find_spec("torch") is None:
         print("error: PyTorch, which Waypost is compared with, is missing: pip install torch==2.13.0", file=sys.stderr)
         return 2
     figures, results = Figures(), {}
     with Progress(console=Console(stderr=True)) as progress:
         task = progress.add_task("starting and compiling", total=None)
-        bench = Bench(quick, progress)
+        bench = Bench(quick, (2.0 if quick else 20.0) if patience is None else patience, progress)
         progress.update(task, total=1, completed=1)
         for part in (por_update, five_seeds, evaluation):
             results |= part(bench, figures)

@@ -21,7 +21,7 @@ from conftest import TINY, walk
 import waypost
 from waypost.checkpoint import read_arrays
 from waypost.errors import WaypostError
-from waypost.runs import plan
+from waypost.plans import plan
 
 SMALL: dict[str, Any] = {**TINY, "steps": 40, "log_every": 10, "preset": "none"}
 SCHEMA = {

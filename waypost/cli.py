@@ -5,23 +5,18 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, make_dataclass, replace
 from functools import cache, reduce
 from operator import or_
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import rich.progress
 import tyro
 from rich.console import Console
 from rich.table import Table
 
 from waypost.errors import InterruptedRun, WaypostError
-
-# Progress and tables for people go to stderr, so that stdout holds what a program reads.
-screen = Console(stderr=True)
 
 
 @dataclass(frozen=True)
@@ -205,7 +200,8 @@ def _train_type(name: str) -> type:
 def _train(command: Any, arguments: list[str]) -> None:
     """Two readings of the line: the first says which settings to start from, the second puts the line's on top."""
     from waypost import presets
-    from waypost.runs import execute, read_plan
+    from waypost.plans import read_plan
+    from waypost.runs import execute
 
     kind = type(command.algorithm)
     name = kind.algorithm
@@ -226,7 +222,7 @@ def _train(command: Any, arguments: list[str]) -> None:
 
 def _plan(name: str, options: TrainOptions, config: Any) -> Any:
     from waypost.envs.tasks import Protocol
-    from waypost.runs import plan
+    from waypost.plans import plan
 
     asked = plan(
         name,
@@ -287,8 +283,10 @@ def _demo(command: Demo) -> None:
 
 
 def _run(start: Callable[[Any], Any], as_json: bool) -> None:
-    run = start(_Bar())
-    _show(run.result)
+    from waypost.screen import TrainingBar, screen, show
+
+    run = start(TrainingBar())
+    show(run.result)
     screen.print(f"report: {run.directory / 'report.html'}", soft_wrap=True)
     if as_json:
         print(json.dumps(run.result))
@@ -299,10 +297,11 @@ def _run(start: Callable[[Any], Any], as_json: bool) -> None:
 
 def _evaluate(command: Evaluate) -> None:
     from waypost.runs import evaluate
+    from waypost.screen import episodes_bar, show
 
-    with _episodes_bar() as progress:
+    with episodes_bar() as progress:
         outcome = evaluate(command.run, command.env, episodes=command.episodes, seed=command.seed, progress=progress)
-    _show(outcome)
+    show(outcome)
     if command.json:
         print(json.dumps(outcome))
 
@@ -339,93 +338,6 @@ def _list(command: List) -> None:
     for entry in listing["algorithms"]:
         if entry["presets"]:
             output.print(f"presets of {entry['name']}: {', '.join(entry['presets'])}", soft_wrap=False)
-
-
-# -- what people see -------------------------------------------------------------------------------
-
-
-class _Bar:
-    """A training as a progress bar with an ETA, and a line per evaluation."""
-
-    def __init__(self) -> None:
-        self.bar = rich.progress.Progress(
-            rich.progress.TextColumn("{task.description}"),
-            rich.progress.BarColumn(),
-            rich.progress.MofNCompleteColumn(),
-            rich.progress.TextColumn("elapsed"),
-            rich.progress.TimeElapsedColumn(),
-            rich.progress.TextColumn("left"),
-            rich.progress.TimeRemainingColumn(),
-            console=screen,
-        )
-
-    def start(self, plan: Any, total: int, done: int) -> None:
-        seeds = f"{len(plan.seeds)} seeds" if len(plan.seeds) > 1 else f"seed {plan.seeds[0]}"
-        screen.print(f"{plan.algorithm} on {plan.data}, {seeds}, {total} steps" + (f", from {done}" if done else ""))
-        self.task = self.bar.add_task("compiling", total=total, completed=done)
-        self.bar.start()
-
-    def advance(self, stage: str, step: int) -> None:
-        self.bar.update(self.task, completed=step, description=stage)
-
-    def evaluated(self, step: int, rows: list[dict[str, Any]]) -> None:
-        words = []
-        for measure, label, digits in _SHOWN:
-            values = [row[measure] for row in rows if row[measure] is not None]
-            if values:
-                words.append(f"{label} {sum(values) / len(values):.{digits}f}")
-        screen.print(f"  step {step}: {', '.join(words)}")
-
-    def note(self, text: str) -> None:
-        screen.print(text)
-
-    def stop(self) -> None:
-        self.bar.stop()
-
-
-_SHOWN = (
-    ("return", "return", 2),
-    ("score", "score", 1),
-    ("success_rate", "success", 3),
-    ("episode_length", "length", 1),
-)
-
-
-@contextmanager
-def _episodes_bar() -> Iterator[Callable[[int, int], None]]:
-    with rich.progress.Progress(
-        rich.progress.TextColumn("episodes"),
-        rich.progress.BarColumn(),
-        rich.progress.MofNCompleteColumn(),
-        rich.progress.TimeRemainingColumn(),
-        console=screen,
-    ) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-def _show(outcome: dict[str, Any]) -> None:
-    """The result as a table."""
-
-    def number(value: float | None, digits: int) -> str:
-        return "-" if value is None else f"{value:.{digits}f}"
-
-    suite = f", suite {outcome['suite']}" if outcome["suite"] else ""
-    title = f"{outcome['algorithm']} on {outcome['data'] or 'a policy'}, task {outcome['task'] or 'none'}{suite}"
-    table = Table("seed", *(label for _, label, _ in _SHOWN), title=title, title_justify="left")
-    for row in outcome["per_seed"]:
-        table.add_row(str(row["seed"]), *(number(row[measure], digits) for measure, _, digits in _SHOWN))
-    if len(outcome["per_seed"]) > 1:
-        table.add_section()
-        for statistic in ("mean", "std", "iqm"):
-            table.add_row(statistic, *(number(outcome[statistic][measure], digits) for measure, _, digits in _SHOWN))
-        bounds = (outcome["interval"][measure] for measure, _, _ in _SHOWN)
-        cells = (
-            "-" if b is None else f"{b[0]:.{d}f} to {b[1]:.{d}f}" for b, (_, _, d) in zip(bounds, _SHOWN, strict=True)
-        )
-        table.add_row("95 %", *cells)
-    screen.print(table)
-    screen.print(f"{outcome['seconds']:.1f} s")
 
 
 if __name__ == "__main__":

@@ -14,68 +14,36 @@ goes on, and the run ends with the same weights as if nothing had happened.
 
 from __future__ import annotations
 
-import csv
-import fcntl
-import io
-import json
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import numpy as np
 
-from waypost import presets
 from waypost.agents import Algorithm
 from waypost.agents import algorithm as find_algorithm
 from waypost.checkpoint import read_arrays, read_json, write_arrays, write_json, write_text
 from waypost.data.dataset import Dataset
 from waypost.data.sources import load
-from waypost.envs.tasks import TASKS, Convention, Protocol, Task, learning_rewards
+from waypost.directory import claimed, table
+from waypost.envs.tasks import Task, learning_rewards
 from waypost.envs.tasks import task as find_task
 from waypost.errors import InterruptedRun, WaypostError
 from waypost.evaluation import MEASURES, check, rollouts, summarise
-from waypost.policy import Policy, blank, config_from_json, load_policies, missing_parts, save_policies
+from waypost.plans import Plan, plan, read_plan, same_plan
+from waypost.policy import Policy, blank, load_policies, missing_parts, save_policies
 from waypost.training import Learner
 
-DEFAULT_STEPS = 100_000
 CHECKPOINT_SECONDS = 30.0
 """A checkpoint is written at every evaluation and stage end, and at least this often."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Everything that decides what a training does; `config.json` is its JSON form."""
-
-    algorithm: str
-    config: Any
-    data: str
-    task: str | None
-    rewards: Convention
-    steps: int
-    seeds: tuple[int, ...]
-    evaluation: Protocol
-    log_every: int
-    preset: str | None = None
-    init: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise WaypostError(f"steps = {self.steps}: at least 1 is needed")
-        if self.log_every < 1:
-            raise WaypostError(f"log_every = {self.log_every}: at least 1 is needed")
-        if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
-            raise WaypostError(f"seeds = {list(self.seeds)}: one or more different numbers from 0 on are needed")
-
-    def to_json(self) -> dict[str, Any]:
-        return json.loads(json.dumps(asdict(self)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,67 +78,6 @@ class Progress:
     def note(self, text: str) -> None: ...
 
     def stop(self) -> None: ...
-
-
-# -- planning ------------------------------------------------------------------------------------
-
-
-def plan(
-    algorithm: str = "por",
-    data: str | Path | Dataset = "four-rooms",
-    *,
-    env: str | None = None,
-    rewards: Convention | Literal["task"] = "task",
-    steps: int | None = None,
-    seeds: int | Sequence[int] = 1,
-    preset: str | None = None,
-    evaluation: Protocol | None = None,
-    log_every: int = 500,
-    init: str | Path | None = None,
-    config: Any = None,
-    **settings: Any,
-) -> Plan:
-    """Resolve what `train` was asked for; see there."""
-    chosen = find_algorithm(algorithm)
-    name = data.name if isinstance(data, Dataset) else str(data)
-    task_name = env or (data.task if isinstance(data, Dataset) else None) or (name if name in TASKS else None)
-    if task_name == "none":
-        task_name = None
-    task = find_task(task_name) if task_name else None
-    used, usual_steps, preset_settings = presets.find(algorithm, chosen.config_type, preset, name)
-    if config is None:
-        try:
-            config = chosen.config_type(**{**preset_settings, **settings})
-        except TypeError as error:
-            raise WaypostError(f"{algorithm}: {error}; `waypost train {algorithm} --help` lists the settings") from None
-    elif settings:
-        config = replace(config, **settings)
-    return Plan(
-        algorithm=algorithm,
-        config=config,
-        data=name,
-        task=task_name,
-        rewards=rewards if rewards != "task" else task.convention if task else "recorded",
-        steps=steps if steps is not None else usual_steps or DEFAULT_STEPS,
-        seeds=tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds),
-        evaluation=evaluation or (task.protocol if task else Protocol()),
-        log_every=log_every,
-        preset=used,
-        init=str(init) if init else None,
-    )
-
-
-def plan_from_json(record: dict[str, Any], source: Path) -> Plan:
-    """A Plan from config.json."""
-    known = set(Plan.__dataclass_fields__)
-    try:
-        fields = {name: value for name, value in record.items() if name in known}
-        fields["config"] = config_from_json(find_algorithm(record["algorithm"]).config_type, record["config"])
-        fields["evaluation"] = Protocol(**record["evaluation"])
-        fields["seeds"] = tuple(record["seeds"])
-        return Plan(**fields)
-    except (KeyError, TypeError) as error:
-        raise WaypostError(f"{source}: not the config.json of a run of this version of Waypost ({error})") from None
 
 
 # -- training ------------------------------------------------------------------------------------
@@ -222,16 +129,16 @@ def execute(
     directory = Path(out)
     with ExitStack() as claims:
         # A directory that is there is claimed first; a new one is made only once nothing can be wrong any more.
-        claimed = directory.exists()
-        if claimed:
-            claims.enter_context(_claimed(directory, resume))
+        existed = directory.exists()
+        if existed:
+            claims.enter_context(claimed(directory, resume))
         if (directory / "result.json").is_file():
-            _same_plan(planned, directory)
+            same_plan(planned, directory)
             progress.note(f"{directory} is finished already")
             return _finished(directory)
         training = _Training(planned, load(data), task, directory, progress)
-        if not claimed:
-            claims.enter_context(_claimed(directory, resume))
+        if not existed:
+            claims.enter_context(claimed(directory, resume))
         training.open()
         return training.run()
 
@@ -345,7 +252,7 @@ class _Training:
         assert self.directory is not None
         config = self.directory / "config.json"
         if config.is_file():
-            saved = _same_plan(self.plan, self.directory)
+            saved = same_plan(self.plan, self.directory)
             if saved["fingerprint"] != self.fingerprint:
                 raise WaypostError(f"{self.directory}: {self.plan.data} has changed since this run began")
         else:
@@ -372,8 +279,8 @@ class _Training:
         }
         write_arrays(self._checkpoint, self.learner.snapshot(), record)
         columns = ["step", "stage", "seed", *self.metric_names]
-        write_text(self.directory / "metrics.csv", _table(columns, self.metrics))
-        write_text(self.directory / "evaluations.csv", _table(["step", "seed", *MEASURES], self.evaluations))
+        write_text(self.directory / "metrics.csv", table(columns, self.metrics))
+        write_text(self.directory / "evaluations.csv", table(["step", "seed", *MEASURES], self.evaluations))
 
     def _finish(self) -> Run:
         planned = self.plan
@@ -478,14 +385,6 @@ def evaluate(
     )
 
 
-def read_plan(directory: Path) -> Plan:
-    """The plan of a run directory."""
-    file = directory / "config.json"
-    if not file.is_file():
-        raise WaypostError(f"{directory}: not a run directory (no config.json)")
-    return plan_from_json(read_json(file), file)
-
-
 def _finished(directory: Path) -> Run:
     _, record = read_arrays(directory / "checkpoint" / "state.safetensors")
     return Run(
@@ -515,14 +414,6 @@ def _until(step: int, every: int) -> int:
     return every - step % every if every else 2**31
 
 
-def _table(columns: list[str], rows: list[dict[str, Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
-
-
 def _donor(planned: Plan) -> Policy | None:
     if planned.init is None:
         return None
@@ -540,52 +431,6 @@ def _fits(agent: Any, like: Any, planned: Plan) -> None:
             f"--init {planned.init}: its parts have other settings than asked for here (hidden layers, guide_target, "
             "executor_inputs, observation size); use those of that run"
         )
-
-
-def _same_plan(planned: Plan, directory: Path) -> dict[str, Any]:
-    """The saved plan, once it is certain that it is the same."""
-    saved = read_json(directory / "config.json")
-    asked = planned.to_json()
-    for name, value in _flat(asked).items():
-        kept = _flat(saved).get(name)
-        if kept != value:
-            raise WaypostError(
-                f"{directory}: began with {name} = {kept!r}, asked for {value!r}; use the same or another --out"
-            )
-    return saved
-
-
-def _flat(record: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in record.items():
-        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
-    return flat
-
-
-@contextmanager
-def _claimed(directory: Path, resume: bool) -> Iterator[None]:
-    """The directory for this process alone, once it is certain that nothing in it gets lost."""
-    if directory.exists() and not directory.is_dir():
-        raise WaypostError(f"{directory}: is a file; a run needs a directory")
-    names = {path.name for path in directory.iterdir()} if directory.is_dir() else set()
-    if names - {".lock"} and "config.json" not in names:
-        raise WaypostError(f"{directory}: holds files that are no run; choose another --out")
-    if (directory / "result.json").is_file() and not resume:
-        raise WaypostError(f"{directory}: holds a finished run; choose another --out, or --resume to see its result")
-    directory.mkdir(parents=True, exist_ok=True)
-    with (directory / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise WaypostError(f"{directory}: another process is training there") from None
-        if (directory / "config.json").is_file() and not resume:
-            raise WaypostError(f"{directory}: holds an unfinished run; go on with --resume or choose another --out")
-        for leftover in (*directory.glob(".*.*"), *directory.glob("checkpoint/.*"), *directory.glob("policy/.*")):
-            leftover.unlink()  # what a killed process was writing
-        try:
-            yield
-        finally:
-            (directory / ".lock").unlink(missing_ok=True)
 
 
 @contextmanager
