@@ -114,6 +114,15 @@ def flops(size: str, batch: int) -> int:
 # -- the workers -------------------------------------------------------------------------------------
 
 
+def timed(run: Callable[[], Any], seconds: float) -> float:
+    """Seconds per run, of as many runs as it takes to fill that time."""
+    begun, runs = time.perf_counter(), 0
+    while (passed := time.perf_counter() - begun) < seconds or not runs:
+        run()
+        runs += 1
+    return passed / runs
+
+
 class TorchWorker:
     """The update in eager PyTorch."""
 
@@ -138,11 +147,9 @@ class TorchWorker:
             worst = max(worst, *por.differences(after).values())
         return worst
 
-    def time(self, what: str, repeats: int) -> float:
-        por = {"plain": self.plain, "fused": self.fused}[what]
-        begun = time.perf_counter()
-        por.advance(repeats)
-        return (time.perf_counter() - begun) / repeats
+    def time(self, what: str, seconds: float) -> float:
+        """Seconds per update."""
+        return timed({"plain": self.plain, "fused": self.fused}[what].advance, seconds)
 
 
 class LearnerWorker:
@@ -153,17 +160,12 @@ class LearnerWorker:
         self.learners = {name: build(*LEARNERS[name]) for name in names}
         self.multiplications = multiplications("paper", CHUNKS["paper"], BATCH)
 
-    def time(self, what: str, repeats: int) -> float:
+    def time(self, what: str, seconds: float) -> float:
         """Seconds per update, of all seeds of that learner."""
         if what == "matmul":
-            run, steps = self.multiplications, CHUNKS["paper"]
-        else:
-            learner, steps = self.learners[what], CHUNKS[LEARNERS[what][0]]
-            run = partial(learner.advance, learner.algorithm.stages[0], steps)
-        begun = time.perf_counter()
-        for _ in range(repeats):
-            run()
-        return (time.perf_counter() - begun) / (repeats * steps)
+            return timed(self.multiplications, seconds) / CHUNKS["paper"]
+        learner, steps = self.learners[what], CHUNKS[LEARNERS[what][0]]
+        return timed(partial(learner.advance, learner.algorithm.stages[0], steps), seconds) / steps
 
     def update_once(self) -> tuple[dict[str, Any], dict[str, np.ndarray], dict[str, Any]]:
         """A state after a few updates, a batch, and the state after one update more on that batch."""
@@ -295,12 +297,9 @@ class EvaluationWorker:
             raise AssertionError("episodes together and one by one end at different places")
         return sum(lengths)
 
-    def time(self, what: str, repeats: int) -> float:
-        run = {"together": self.together, "one by one": self.one_by_one}[what]
-        begun = time.perf_counter()
-        for _ in range(repeats):
-            run()
-        return (time.perf_counter() - begun) / repeats
+    def time(self, what: str, seconds: float) -> float:
+        """Seconds per evaluation."""
+        return timed({"together": self.together, "one by one": self.one_by_one}[what], seconds)
 
 
 class Remote:
@@ -390,12 +389,8 @@ class Bench:
         fast anything was.
         """
         task = self.progress.add_task(f"{title}: warming up", total=None)
-        repeats = {}
-        for name, (worker, what) in sides.items():
-            worker.call("time", what, 1)
-            begun = time.perf_counter()
-            worker.call("time", what, 1)
-            repeats[name] = max(1, round(self.seconds / (time.perf_counter() - begun)))
+        for worker, what in sides.values():
+            worker.call("time", what, 0)
         rounds: list[tuple[float, dict[str, float]]] = []
         waited = 0.0
         while (missing := self.rounds - sum(others < CALM for others, _ in rounds)) > 0:
@@ -412,7 +407,7 @@ class Bench:
             # Forwards, then backwards: a drift of the machine's speed cancels.
             order = list(sides)[:: 1 if len(rounds) % 2 == 0 else -1]
             begun, before = time.perf_counter(), self._cpu()
-            times = {name: sides[name][0].call("time", sides[name][1], repeats[name]) for name in order}
+            times = {name: sides[name][0].call("time", sides[name][1], self.seconds) for name in order}
             rounds.append((self._others(before), times))
             if rounds[-1][0] > CALM:
                 waited += time.perf_counter() - begun

@@ -80,11 +80,10 @@ class TorchPOR:
             torch.optim.lr_scheduler.CosineAnnealingLR(self.optimisers[part], steps) for part in ("guide", "executor")
         ]
 
-    def advance(self, updates: int) -> None:
-        """That many updates on random batches."""
-        for _ in range(updates):
-            rows = torch.randint(self.rows, (self.config.batch_size,))
-            self.update({name: column[rows] for name, column in self.columns.items()})
+    def advance(self) -> None:
+        """One update on a random batch."""
+        rows = torch.randint(self.rows, (self.config.batch_size,))
+        self.update({name: column[rows] for name, column in self.columns.items()})
 
     def update(self, batch: dict[str, Tensor]) -> None:
         config = self.config

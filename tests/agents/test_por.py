@@ -870,3 +870,13 @@ def test_por_goes_to_the_goal_where_the_data_go_both_ways() -> None:
     assert (np.diff(values) > 0).all()
     assert np.allclose(goals, inner + 1, atol=0.5)
     assert np.allclose(chosen, 3.5, atol=0.5)
+
+
+def test_a_rare_change_is_at_most_ten_deviations() -> None:
+    states = np.random.default_rng(0).normal(size=(5000, 2))
+    steps = np.column_stack([np.full(5000, 0.1) * (-1) ** np.arange(5000), np.arange(5000) == 7])
+    _, spec = POR.prepare(
+        small(guide_target="displacement"), Dataset.from_arrays(states, states + steps, steps, steps[:, 0])
+    )
+    mean, std = (np.array(spec.statistics[f"direction_{moment}"]) for moment in ("mean", "std"))
+    assert np.allclose(std, [0.1, (1 - mean[1]) / 10], rtol=1e-3)
