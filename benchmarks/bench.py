@@ -214,7 +214,7 @@ def multiplications(size: str, updates: int, batch: int) -> Callable[[], Any]:
     rng = np.random.default_rng(0)
 
     def weights(layers: tuple[int, ...]) -> list[Any]:
-        return [jnp.asarray(rng.normal(0, i**-0.5, (i, o)), jnp.float32) for i, o in pairwise(layers)]
+        return [jnp.asarray(rng.normal(0, i**-0.5, (o, i)), jnp.float32) for i, o in pairwise(layers)]
 
     learning = [weights(layers) for layers, _ in networks(size)]
     running = [weights(layers) for layers, forwards in networks(size) for _ in range(forwards)]
@@ -223,17 +223,17 @@ def multiplications(size: str, updates: int, batch: int) -> Callable[[], Any]:
     def forward(x: Any, net: list[Any]) -> list[Any]:
         activations = [x]
         for weight in net:
-            activations.append(activations[-1] @ weight)
+            activations.append(activations[-1] @ weight.T)
         return activations
 
     def products(inputs: Any, learning: Any, running: Any) -> Any:
-        results = [forward(inputs[net[0].shape[0]], net)[-1] for net in running]
+        results = [forward(inputs[net[0].shape[1]], net)[-1] for net in running]
         for net in learning:
-            *activations, error = forward(inputs[net[0].shape[0]], net)
+            *activations, error = forward(inputs[net[0].shape[1]], net)
             for layer in reversed(range(len(net))):
-                results.append(activations[layer].T @ error)
+                results.append(error.T @ activations[layer])
                 if layer:
-                    error = error @ net[layer].T
+                    error = error @ net[layer]
         return results
 
     @jax.jit

@@ -152,7 +152,7 @@ def test_every_row_is_drawn() -> None:
 
 
 def test_divergence_names_the_step_the_metric_and_the_seed() -> None:
-    settings = {"value_learning_rate": 1e15}
+    settings = {"value_learning_rate": 1e11}
     single = learner((4,), **settings)
     stage = single.algorithm.stages[0]
     with pytest.raises(DivergenceError):

@@ -84,7 +84,7 @@ def show(outcome: dict[str, Any]) -> None:
 
     suite = f", suite {outcome['suite']}" if outcome["suite"] else ""
     title = f"{outcome['algorithm']} on {outcome['data'] or 'a policy'}, task {outcome['task'] or 'none'}{suite}"
-    table = Table("seed", *(label for _, label, _ in _SHOWN), title=title, title_justify="left")
+    table = Table("seed", *(label for _, label, _ in _SHOWN))
     for row in outcome["per_seed"]:
         table.add_row(str(row["seed"]), *(number(row[measure], digits) for measure, _, digits in _SHOWN))
     if len(outcome["per_seed"]) > 1:
@@ -96,5 +96,4 @@ def show(outcome: dict[str, Any]) -> None:
             "-" if b is None else f"{b[0]:.{d}f} to {b[1]:.{d}f}" for b, (_, _, d) in zip(bounds, _SHOWN, strict=True)
         )
         table.add_row("95 %", *cells)
-    screen.print(table)
-    screen.print(f"{outcome['seconds']:.1f} s")
+    screen.print(title, table, f"{outcome['seconds']:.1f} s", sep="\n")

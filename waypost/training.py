@@ -118,13 +118,17 @@ class Learner:
         size = self.algorithm.config.batch_size
 
         def chunk(state: Any, key: Array, start: Array, columns: dict[str, Array]) -> tuple[Any, Any, Any]:
-            def update(state: Any, step: Array) -> tuple[Any, dict[str, Array]]:
+            def draw(step: Array) -> tuple[Array, Array]:
                 row_key, update_key = jax.random.split(jax.random.fold_in(key, step))
-                rows = jax.random.randint(row_key, (size,), 0, self.rows)
+                return jax.random.randint(row_key, (size,), 0, self.rows), update_key
+
+            def update(state: Any, drawn: tuple[Array, Array]) -> tuple[Any, dict[str, Array]]:
+                rows, update_key = drawn
                 batch = {name: column[rows] for name, column in columns.items()}
                 return self.algorithm.update(stage, state, batch, update_key)
 
-            state, metrics = jax.lax.scan(update, state, start + jnp.arange(steps))
+            # The chunk's random numbers are drawn at once, which costs less than a few at every step.
+            state, metrics = jax.lax.scan(update, state, jax.vmap(draw)(start + jnp.arange(steps)))
             means = {name: values.mean() for name, values in metrics.items()}
             # The first update whose metric is not finite, or `steps` if there is none.
             first_bad = {

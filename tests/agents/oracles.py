@@ -57,12 +57,12 @@ def numbers(tree: Any) -> Any:
 def redrawn(tree: Any, seed: int) -> Any:
     """The networks with all numbers drawn anew, so that nothing here depends on how the package draws its own."""
     random = np.random.default_rng(seed)
-    return jax.tree.map(lambda leaf: jnp.asarray(random.normal(0, 0.5, leaf.shape), jnp.float32), tree)
+    return jax.tree.map(lambda leaf: jnp.asarray(random.normal(0, 0.5, leaf.shape[::-1]).T, jnp.float32), tree)
 
 
 def mlp(net: Any, x: np.ndarray) -> np.ndarray:
     for i, layer in enumerate(net.layers):
-        x = x @ layer.weight + layer.bias
+        x = x @ layer.weight.T + layer.bias
         if i + 1 < len(net.layers):
             if net.norms:
                 x = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5)

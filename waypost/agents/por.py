@@ -335,22 +335,23 @@ class POR(Algorithm):
 
     def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
         metrics: Metrics = {}
+        targets: Array | None = None
         if "behaviour" in stage.parts:
             state = self._update_behaviour(state, batch, metrics)
         if "value" in stage.parts:
-            state = self._update_value(state, batch, metrics)
+            state, targets = self._update_value(state, batch, metrics)
         if "guide" in stage.parts:
-            state = self._update_guide(state, batch, key, metrics)
+            state = self._update_guide(state, batch, targets, key, metrics)
         if "executor" in stage.parts:
-            state = self._update_executor(state, batch, metrics)
+            state = self._update_executor(state, batch, targets, metrics)
         if "value" in stage.parts:
             value = _have(state.agent.value_part, "value function")
             target = losses.moving_average(state.target, value.net, self.config.target_rate)
             state = state._replace(target=target)
         return state, metrics
 
-    def _update_value(self, state: State, batch: Batch, metrics: Metrics) -> State:
-        """(3) or (4)."""
+    def _update_value(self, state: State, batch: Batch, metrics: Metrics) -> tuple[State, Array]:
+        """(3) or (4); also gives r + gamma V'(s')."""
         value, target, config = state.agent.value_part, state.target, self.config
         assert value is not None
         assert target is not None
@@ -369,7 +370,8 @@ class POR(Algorithm):
         (metrics["value_loss"], values), gradient = jax.value_and_grad(loss, has_aux=True)(value.net)
         metrics["value"] = values.mean()
         net, optimisers = self._step(state, "value", value.net, gradient)
-        return state._replace(agent=replace(state.agent, value_part=replace(value, net=net)), optimisers=optimisers)
+        agent = replace(state.agent, value_part=replace(value, net=net))
+        return state._replace(agent=agent, optimisers=optimisers), targets
 
     def _update_behaviour(self, state: State, batch: Batch, metrics: Metrics) -> State:
         """g_mu: plain likelihood of the data's own next states."""
@@ -386,7 +388,7 @@ class POR(Algorithm):
         net, optimisers = self._step(state, "behaviour", behaviour, gradient)
         return state._replace(behaviour=net, optimisers=optimisers)
 
-    def _update_guide(self, state: State, batch: Batch, key: Array, metrics: Metrics) -> State:
+    def _update_guide(self, state: State, batch: Batch, targets: Array | None, key: Array, metrics: Metrics) -> State:
         """(6) or (5)."""
         guide, value, config = state.agent.guide_part, state.agent.value_part, self.config
         assert guide is not None
@@ -407,7 +409,7 @@ class POR(Algorithm):
             return losses.constrained_value(values, likelihood, config.inverse_temperature).mean()
 
         if config.guide_objective == "weighted":
-            weights = self._weights(state, batch)
+            weights = self._weights(state, batch, targets)
             metrics["weight"] = losses.masked_mean(weights, batch["aimed"])
             metrics["guide_loss"], gradient = jax.value_and_grad(weighted)(guide.net)
         else:
@@ -415,12 +417,12 @@ class POR(Algorithm):
         net, optimisers = self._step(state, "guide", guide.net, gradient)
         return state._replace(agent=replace(state.agent, guide_part=replace(guide, net=net)), optimisers=optimisers)
 
-    def _update_executor(self, state: State, batch: Batch, metrics: Metrics) -> State:
+    def _update_executor(self, state: State, batch: Batch, targets: Array | None, metrics: Metrics) -> State:
         """(7)."""
         executor = state.agent.executor
         assert executor is not None
         inputs = executor.inputs(batch["observations"], _goals(batch))
-        weights = self._weights(state, batch) if self.config.executor_weighted else 1.0
+        weights = self._weights(state, batch, targets) if self.config.executor_weighted else 1.0
 
         def loss(net: Gaussian) -> Array:
             likelihood = losses.gaussian_log_likelihood(*net(inputs), executor.bounds.scale(batch["actions"]))
@@ -430,13 +432,18 @@ class POR(Algorithm):
         net, optimisers = self._step(state, "executor", executor.net, gradient)
         return state._replace(agent=replace(state.agent, executor=replace(executor, net=net)), optimisers=optimisers)
 
-    def _weights(self, state: State, batch: Batch) -> Array:
-        """exp(beta u), u the residual over the guide's horizon: the one-step residual of V if that is 1."""
+    def _weights(self, state: State, batch: Batch, targets: Array | None) -> Array:
+        """exp(beta u), u the residual over the guide's horizon.
+
+        With a horizon of 1 it is the residual of V, whose `targets` need no second calculation.
+        """
         value = _have(state.agent.value_part, "value function")
-        ahead = (state.target or value.net)(value.scaling(_goals(batch))).min(axis=0)
-        rewards = batch.get("goal_rewards", batch["rewards"])
-        discounts = batch.get("goal_discounts", batch["discounts"])
-        residuals = losses.td_target(rewards, discounts, ahead) - value(batch["observations"])
+        if targets is None or "goals" in batch:
+            ahead = (state.target or value.net)(value.scaling(_goals(batch))).min(axis=0)
+            rewards = batch.get("goal_rewards", batch["rewards"])
+            discounts = batch.get("goal_discounts", batch["discounts"])
+            targets = losses.td_target(rewards, discounts, ahead)
+        residuals = targets - value(batch["observations"])
         return losses.exponential_weight(residuals, self.config.inverse_temperature, self.config.weight_cap)
 
     def _step(self, state: State, part: str, net: Any, gradient: Any) -> tuple[Any, dict[str, optax.OptState]]:
