@@ -40,7 +40,7 @@ SIZES = {
     "paper": {"observation": 11, "action": 3, "value": (256, 256), "guide": (256, 256), "executor": (1024, 1024)},
     "small": {"observation": 2, "action": 2, "value": (64, 64), "guide": (64, 64), "executor": (64, 64)},
 }
-CHUNKS = {"paper": 10, "small": 200}
+CHUNKS = {"paper": 50, "small": 500}
 """Updates per call of `Learner.advance`: enough to make the cost of the call itself vanish."""
 BATCH = 256
 LEARNERS = {
@@ -211,10 +211,12 @@ def multiplications(size: str, updates: int, batch: int) -> Callable[[], Any]:
     import jax
     import jax.numpy as jnp
 
+    from waypost.nets import FEW
+
     rng = np.random.default_rng(0)
 
     def weights(layers: tuple[int, ...]) -> list[Any]:
-        return [jnp.asarray(rng.normal(0, i**-0.5, (o, i)), jnp.float32) for i, o in pairwise(layers)]
+        return [jnp.asarray(rng.normal(0, i**-0.5, (i, o)), jnp.float32) for i, o in pairwise(layers)]
 
     learning = [weights(layers) for layers, _ in networks(size)]
     running = [weights(layers) for layers, forwards in networks(size) for _ in range(forwards)]
@@ -223,17 +225,18 @@ def multiplications(size: str, updates: int, batch: int) -> Callable[[], Any]:
     def forward(x: Any, net: list[Any]) -> list[Any]:
         activations = [x]
         for weight in net:
-            activations.append(activations[-1] @ weight.T)
+            activations.append(activations[-1] @ weight)
         return activations
 
     def products(inputs: Any, learning: Any, running: Any) -> Any:
-        results = [forward(inputs[net[0].shape[1]], net)[-1] for net in running]
+        results = [forward(inputs[net[0].shape[0]], net)[-1] for net in running]
         for net in learning:
-            *activations, error = forward(inputs[net[0].shape[1]], net)
+            *activations, error = forward(inputs[net[0].shape[0]], net)
             for layer in reversed(range(len(net))):
-                results.append(error.T @ activations[layer])
+                few = error.shape[1] <= FEW
+                results.append(error.T @ activations[layer] if few else activations[layer].T @ error)
                 if layer:
-                    error = error @ net[layer]
+                    error = error @ net[layer].T
         return results
 
     @jax.jit

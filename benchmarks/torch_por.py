@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from waypost.agents.por import Config
+from waypost.nets import FEW
 
 
 def mlp(sizes: tuple[int, ...]) -> nn.Sequential:
@@ -121,14 +122,14 @@ class TorchPOR:
         """Take over networks, Adam's moments and the schedules' places from a Waypost state, see `bench.exported`."""
         for part in ("value", "target", "guide", "executor"):
             for parameter, values in zip(_leaves(getattr(self, part)), state[part], strict=True):
-                parameter.data.copy_(_copied(values))
+                parameter.data.copy_(_copied(values, parameter))
         for part, optimiser in self.optimisers.items():
             moments = zip(state[f"{part} mu"], state[f"{part} nu"], strict=True)
             for parameter, (mu, nu) in zip(_leaves(getattr(self, part)), moments, strict=True):
                 optimiser.state[parameter] = {
                     "step": torch.tensor(float(state["step"])),
-                    "exp_avg": _copied(mu),
-                    "exp_avg_sq": _copied(nu),
+                    "exp_avg": _copied(mu, parameter),
+                    "exp_avg_sq": _copied(nu, parameter),
                 }
         for scheduler in self.schedulers:
             scheduler.last_epoch = state["step"]
@@ -139,7 +140,7 @@ class TorchPOR:
         """The largest difference to a Waypost state among the parameters of each network."""
         return {
             part: max(
-                float((parameter.detach() - _copied(values)).abs().max())
+                float((parameter.detach() - _copied(values, parameter)).abs().max())
                 for parameter, values in zip(_leaves(getattr(self, part)), state[part], strict=True)
             )
             for part in ("value", "target", "guide", "executor")
@@ -152,6 +153,8 @@ def _leaves(module: nn.Module) -> list[nn.Parameter]:
     return [named[name] for name in sorted(named, key=lambda name: name == "log_std")]
 
 
-def _copied(values: np.ndarray) -> Tensor:
+def _copied(values: np.ndarray, parameter: Tensor) -> Tensor:
+    """PyTorch keeps weights as (outputs, inputs), Waypost does so only where the outputs are few."""
+    turn = parameter.ndim == 2 and parameter.shape[0] > FEW
     # In memory order too: the fused Adam reads parameters and moments as if they lay alike.
-    return torch.from_numpy(values.copy(order="C"))
+    return torch.from_numpy((values.T if turn else values).copy(order="C"))

@@ -37,7 +37,7 @@ def normed(x: np.ndarray, gain: np.ndarray, offset: np.ndarray) -> np.ndarray:
 def mlp(net: MLP, x: np.ndarray) -> np.ndarray:
     net = numbers(net)
     for i, layer in enumerate(net.layers):
-        x = np.einsum("ri,oi->ro", x, layer.weight) + layer.bias
+        x = np.einsum("ri,io->ro", x, layer.weight.T if layer.turned else layer.weight) + layer.bias
         if i + 1 < len(net.layers):
             x = normed(x, net.norms[i].gain, net.norms[i].offset) if net.norms else x
             x = np.where(x > 0, x, 0)
@@ -59,8 +59,9 @@ def close(actual: Any, expected: Any) -> bool:
 
 def test_linear_is_a_matrix_product_and_a_bias() -> None:
     weight, bias = np.arange(9, dtype=np.float32).reshape(3, 3), np.array([1.0, -1.0, 0.5], np.float32)
-    layer = Linear(jnp.asarray(weight), jnp.asarray(bias))
-    assert close(layer(X), [[row @ column + b for column, b in zip(weight, bias, strict=True)] for row in X])
+    for turned in (False, True):
+        layer = Linear(jnp.asarray(weight.T if turned else weight), jnp.asarray(bias), turned)
+        assert close(layer(X), [[row @ column + b for column, b in zip(weight.T, bias, strict=True)] for row in X])
 
 
 @pytest.mark.parametrize("layer", [0, 1])
@@ -94,7 +95,7 @@ def test_layer_norm_survives_a_row_without_spread() -> None:
 @pytest.mark.parametrize("hidden", [(), (8,), (8, 8)])
 def test_mlp_matches_numpy(hidden: tuple[int, ...], layer_norm: bool) -> None:
     net = shaken(MLP(3, hidden, 3, KEY, layer_norm))
-    assert [layer.weight.shape[0] for layer in net.layers] == [*hidden, 3]
+    assert [layer.bias.shape[0] for layer in net.layers] == [*hidden, 3]
     assert len(net.norms) == (len(hidden) if layer_norm else 0)
     assert net(X).shape == (24, 3)
     assert close(net(X), mlp(net, X))

@@ -17,18 +17,23 @@ LOG_STD_RANGE = (-5.0, 2.0)
 """Where the logarithm of a Gaussian's standard deviation is kept."""
 
 
-class Linear(eqx.Module):
-    """x -> x W' + b on a batch of rows.
+FEW = 16
+"""Outputs up to which a layer's weights are kept turned."""
 
-    W is (outputs, inputs): the gradient of a layer with few outputs is then a product with few rows, which XLA does
-    much faster on a CPU than one with few columns.
+
+class Linear(eqx.Module):
+    """x -> x W + b on a batch of rows.
+
+    W is (inputs, outputs), or (outputs, inputs) where the outputs are few: the gradient is then a product with few
+    rows, which XLA does faster on a CPU than one with few columns.
     """
 
     weight: Array
     bias: Array
+    turned: bool = eqx.field(static=True, default=False)
 
     def __call__(self, x: Array) -> Array:
-        return x @ self.weight.T + self.bias
+        return x @ (self.weight.T if self.turned else self.weight) + self.bias
 
 
 class LayerNorm(eqx.Module):
@@ -62,8 +67,9 @@ class MLP(eqx.Module):
         numbers = jax.random.uniform(key, (sum((i + 1) * o for i, o in shapes),), minval=-1.0, maxval=1.0)
         layers, first = [], 0
         for i, o in shapes:
-            table = numbers[first : first + (i + 1) * o].reshape(o, i + 1) / np.sqrt(i, dtype=np.float32)
-            layers.append(Linear(table[:, :i], table[:, i]))
+            table = numbers[first : first + (i + 1) * o].reshape(i + 1, o) / np.sqrt(i, dtype=np.float32)
+            turned = o <= FEW
+            layers.append(Linear(table[:i].T if turned else table[:i], table[i], turned))
             first += (i + 1) * o
         self.layers = tuple(layers)
         self.norms = tuple(LayerNorm(size) for size in hidden) if layer_norm else ()

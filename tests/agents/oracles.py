@@ -62,7 +62,7 @@ def redrawn(tree: Any, seed: int) -> Any:
 
 def mlp(net: Any, x: np.ndarray) -> np.ndarray:
     for i, layer in enumerate(net.layers):
-        x = x @ layer.weight.T + layer.bias
+        x = x @ (layer.weight.T if layer.turned else layer.weight) + layer.bias
         if i + 1 < len(net.layers):
             if net.norms:
                 x = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5)
