@@ -27,11 +27,16 @@ def walk(rows: int = 60, size: int = 2, seed: int = 0, episode: int = 12) -> Dat
     rng = np.random.default_rng(seed)
     actions = rng.uniform(-1, 1, (rows, size)).astype(np.float32)
     observations = rng.normal(size=(rows, size)).astype(np.float32)
+    following = np.empty_like(observations)
+    for row in range(rows):
+        if row % episode:
+            observations[row] = following[row - 1]
+        following[row] = observations[row] + 0.1 * actions[row]
     end = np.arange(1, rows + 1) % episode == 0
     terminal = end & (np.arange(rows) // episode % 2 == 0)
     return Dataset.from_arrays(
         observations,
-        observations + 0.1 * actions,
+        following,
         actions,
         rng.normal(size=rows).astype(np.float32),
         terminal,

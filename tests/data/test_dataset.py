@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from waypost.data.dataset import Dataset, Labels
+from waypost.data.dataset import Dataset, Labels, concatenate
 from waypost.errors import WaypostError
 
 
@@ -15,7 +15,7 @@ def line(**changes: Any) -> Dataset:
     """Seven rows on a line: an episode of three that ends in a terminal, one of two that times out, one left open."""
     columns: dict[str, Any] = {
         "observations": np.arange(7.0),
-        "next_observations": np.arange(7.0) + 0.5,
+        "next_observations": np.array([1.0, 2, 2.5, 4, 4.5, 6, 6.5]),
         "actions": np.linspace(-2, 1, 7),
         "rewards": np.array([1.0, 2, 4, 8, 16, 32, 64]),
         "terminals": np.arange(7) == 2,
@@ -50,6 +50,89 @@ def test_an_unknown_next_state_ends_an_episode() -> None:
     assert data.ends.tolist() == [True, False, True, False, True, False, True]
 
 
+def test_episodes_are_cut_where_the_next_row_begins_somewhere_else() -> None:
+    """medium-replay files of D4RL do not mark every timeout."""
+    data = line(timeouts=None)
+    assert data.ends.tolist() == [False, False, True, False, True, False, True]
+    assert data.next_valid.all()
+    assert "1 unmarked places" in data.notes[0]
+    assert not line().notes
+    # Rounding of stored numbers is no jump, and order means nothing in shuffled rows.
+    assert line(next_observations=np.array([1, 2 + 1e-7, 2.5, 4, 4.5, 6, 6.5])).ends.sum() == 3
+    assert line(next_observations=np.arange(7.0) + 100).ends.all()
+
+
+def test_jumps_are_found_across_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("waypost.data.dataset.BLOCK", 2)
+    test_episodes_are_cut_where_the_next_row_begins_somewhere_else()
+    with pytest.raises(WaypostError, match=r"rewards are NaN or infinite in 2 of 7 rows \(1, 6\)"):
+        line(rewards=np.where(np.isin(np.arange(7), (1, 6)), np.nan, 0))
+
+
+def test_the_best_episodes() -> None:
+    data = line()
+    assert data.top(0.34).observations[:, 0].tolist() == [5, 6]
+    assert data.top(0.67).observations[:, 0].tolist() == [3, 4, 5, 6]
+    assert data.top(0.01).observations[:, 0].tolist() == [5, 6]
+    assert data.top(1.0).fingerprint() == data.fingerprint()
+    same = line(rewards=np.zeros(7))
+    assert same.top(0.34).observations[:, 0].tolist() == [0, 1, 2]
+    for share in (0, -1, 1.5, np.nan):
+        with pytest.raises(WaypostError, match="share"):
+            data.top(share)
+
+
+def test_a_slice_cuts_the_episodes_it_meets() -> None:
+    part = line().slice(0.15, 0.85)
+    assert part.observations[:, 0].tolist() == [1, 2, 3, 4, 5]
+    assert np.flatnonzero(part.ends).tolist() == [1, 3, 4]
+    assert part.next_valid.all()
+    assert line().slice(0, 1).fingerprint() == line().fingerprint()
+    for bad in ((0.5, 0.5), (0.7, 0.3), (-0.1, 0.5), (0.5, 1.1)):
+        with pytest.raises(WaypostError, match="slice"):
+            line().slice(*bad)
+
+
+def test_a_split_holds_out_whole_episodes() -> None:
+    rest, held = line().split(0.34, seed=1)
+    assert len(held.episode_starts) == 1
+    assert len(rest.episode_starts) == 2
+    assert sorted([*rest.observations[:, 0], *held.observations[:, 0]]) == list(range(7))
+    assert line().split(0.34, seed=1)[1].fingerprint() == held.fingerprint()
+    assert len({line().split(0.34, seed)[1].fingerprint() for seed in range(9)}) == 3
+    with pytest.raises(WaypostError, match="cannot be split"):
+        line().split(1.0)
+
+
+def test_data_sets_are_joined() -> None:
+    other = line(action_low=np.array([-5.0]), name="other")
+    both = concatenate([line(), other])
+    assert len(both) == 14
+    assert both.episode_lengths.tolist() == [3, 2, 2] * 2
+    assert both.action_low.tolist() == [-5]
+    assert both.name == "arrays+other"
+    assert concatenate([line(), other.without_actions()]).actions is None
+    assert concatenate([line().without_rewards(), other]).rewards is None
+    with pytest.raises(WaypostError, match="observation size 1 and 2"):
+        concatenate([line(), Dataset.from_arrays(np.zeros((3, 2)))])
+    with pytest.raises(WaypostError, match="nothing to concatenate"):
+        concatenate([])
+
+
+def test_bounds_that_are_infinite_are_those_of_the_data() -> None:
+    data = line(action_low=-np.inf, action_high=np.array([np.inf]))
+    assert (data.action_low.tolist(), data.action_high.tolist()) == ([-2], [1])
+    with pytest.raises(WaypostError, match=r"action_high has shape \(2,\)"):
+        line(action_high=np.ones(2))
+
+
+def test_what_is_not_finite_can_be_left_for_later() -> None:
+    data = line(rewards=np.full(7, np.nan), finite=False)
+    assert np.isnan(data.rewards).all()
+    with pytest.raises(WaypostError, match="rewards are NaN"):
+        data.checked()
+
+
 def test_bounds_come_from_the_data_unless_given() -> None:
     assert (line().action_low.tolist(), line().action_high.tolist()) == ([-2], [1])
     given = line(action_low=np.array([-3.0]), action_high=np.array([3.0]))
@@ -72,11 +155,11 @@ def test_relabelling_cuts_at_new_terminals() -> None:
 
     def judge(observations: np.ndarray, actions: np.ndarray | None, following: np.ndarray) -> Labels:
         seen.append((observations, actions, following))
-        return Labels(-following[:, 0], following[:, 0] == 3.5)
+        return Labels(-following[:, 0], following[:, 0] == 4)
 
     data = line()
     relabelled = data.relabel(judge)
-    assert relabelled.rewards.tolist() == [-0.5, -1.5, -2.5, -3.5, -4.5, -5.5, -6.5]
+    assert relabelled.rewards.tolist() == [-1, -2, -2.5, -4, -4.5, -6, -6.5]
     assert relabelled.terminals.tolist() == [False, False, False, True, False, False, False]
     assert np.flatnonzero(relabelled.ends).tolist() == [2, 3, 4, 6]
     assert data.rewards.tolist() == [1, 2, 4, 8, 16, 32, 64]
@@ -114,6 +197,10 @@ def test_the_fingerprint_is_that_of_the_contents() -> None:
     ("changes", "message"),
     [
         ({"observations": np.zeros((0, 2))}, "no transitions"),
+        ({"observations": np.zeros((7, 0))}, "no columns"),
+        ({"actions": np.zeros((7, 0))}, "actions have no columns"),
+        ({"rewards": np.array(["1"] * 7)}, "rewards hold"),
+        ({"observation_names": ("x", "y")}, "2 observation_names, 1 columns"),
         ({"observations": np.array(["a"] * 7)}, "observations hold"),
         ({"observations": np.zeros((7, 2, 2))}, "flatten"),
         ({"actions": np.zeros((6, 1))}, "actions have 6 rows, observations 7"),

@@ -43,7 +43,7 @@ def test_a_dataset_passes_through() -> None:
 def test_unknown_names_and_endings_are_refused(tmp_path: Path) -> None:
     with pytest.raises(WaypostError, match="four-rooms, four-rooms-river, four-rooms-key, t-maze"):
         waypost.load("five-rooms")
-    with pytest.raises(WaypostError, match=r"saved as \.npz"):
+    with pytest.raises(WaypostError, match=r"written as \.npz, \.hdf5, \.parquet"):
         waypost.save(waypost.load("t-maze"), tmp_path / "data.csv")
 
 

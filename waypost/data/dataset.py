@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,8 @@ class Dataset:
     """Name of the task these rewards belong to, if it is one of ours."""
     observation_names: tuple[str, ...] = field(default=())
     """Names of the observation's columns, where known."""
+    notes: tuple[str, ...] = field(default=())
+    """What the reader had to decide; shown once to the person."""
 
     # -- making one ---------------------------------------------------------------------------
 
@@ -78,17 +80,24 @@ class Dataset:
         name: str = "arrays",
         task: str | None = None,
         observation_names: tuple[str, ...] = (),
+        notes: tuple[str, ...] = (),
+        finite: bool = True,
+        copy: bool = True,
     ) -> Dataset:
         """Check arrays and make a Dataset of them.
 
         Without `next_observations` the following row's state is taken, except at an episode's
         end, where the next state is unknown and marked so. An episode ends at a terminal or a
-        timeout; the last row always ends one.
+        timeout, where the following row does not begin in the next state, and at the last row.
+        `finite=False` leaves NaN and infinities for `checked` to find; `copy=False` uses arrays that are float32
+        already as they are, and makes them read-only.
         """
-        observations = _matrix(name, "observations", observations)
+        observations = _matrix(name, "observations", observations, copy)
         rows = len(observations)
         if rows == 0:
             raise WaypostError(f"{name}: no transitions; at least one row is needed")
+        if observations.shape[1] == 0:
+            raise WaypostError(f"{name}: observations have no columns; at least one is needed")
         terminals = _flags(name, "terminals", terminals, rows)
         ends = terminals | _flags(name, "timeouts", timeouts, rows)
         ends[-1] = True
@@ -97,33 +106,41 @@ class Dataset:
             next_observations = np.concatenate([observations[1:], observations[-1:]])
             valid = valid & ~ends
             next_observations[ends] = observations[ends]
+            ends |= ~valid
         else:
-            next_observations = _matrix(name, "next_observations", next_observations)
+            next_observations = _matrix(name, "next_observations", next_observations, copy)
             if next_observations.shape != observations.shape:
                 raise WaypostError(
                     f"{name}: next_observations have shape {next_observations.shape}, "
                     f"observations {observations.shape}; they must agree"
                 )
             ends |= ~valid
+            jumps = _jumps(observations, next_observations) & ~ends
+            if jumps.any():
+                ends |= jumps
+                notes = (
+                    *notes,
+                    f"episodes cut at {jumps.sum()} unmarked places: the following row begins in another state",
+                )
         if actions is not None:
-            actions = _matrix(name, "actions", actions)
+            actions = _matrix(name, "actions", actions, copy)
             _same_rows(name, "actions", actions, rows)
+            if actions.shape[1] == 0:
+                raise WaypostError(f"{name}: actions have no columns; leave them out for action-free data")
             action_low, action_high = _bounds(name, actions, action_low, action_high)
+        else:
+            action_low = action_high = None
         if rewards is not None:
-            rewards = np.asarray(rewards, np.float32)
-            if rewards.ndim == 2 and rewards.shape[1] == 1:
-                rewards = rewards[:, 0]
+            rewards = _matrix(name, "rewards", rewards, copy)
             _same_rows(name, "rewards", rewards, rows)
-            if rewards.ndim != 1:
+            if rewards.shape[1] != 1:
                 raise WaypostError(f"{name}: rewards have shape {rewards.shape}; expected ({rows},)")
-        for column, values in (
-            ("observations", observations),
-            ("next_observations", next_observations),
-            ("actions", actions),
-            ("rewards", rewards),
-        ):
-            if values is not None:
-                _finite(name, column, values)
+            rewards = rewards[:, 0]
+        observation_names = tuple(observation_names)
+        if observation_names and len(observation_names) != observations.shape[1]:
+            raise WaypostError(
+                f"{name}: {len(observation_names)} observation_names, {observations.shape[1]} columns; they must agree"
+            )
         dataset = cls(
             observations=observations,
             next_observations=next_observations,
@@ -136,9 +153,18 @@ class Dataset:
             action_high=action_high,
             name=name,
             task=task,
-            observation_names=tuple(observation_names),
+            observation_names=observation_names,
+            notes=tuple(notes),
         )
-        return dataset._frozen()
+        return (dataset.checked() if finite else dataset)._frozen()
+
+    def checked(self) -> Dataset:
+        """The same data, once it is certain that every number in them is finite."""
+        for column in ("observations", "next_observations", "actions", "rewards", "action_low", "action_high"):
+            values = getattr(self, column)
+            if values is not None:
+                _finite(self.name, column, values)
+        return self
 
     def _frozen(self) -> Dataset:
         for values in self.columns.values():
@@ -206,7 +232,7 @@ class Dataset:
         digest = hashlib.sha256()
         for name, values in self.columns.items():
             digest.update(f"{name}{values.shape}{values.dtype}".encode())
-            digest.update(np.ascontiguousarray(values).tobytes())
+            digest.update(np.ascontiguousarray(values).view(np.uint8).data)
         return digest.hexdigest()[:16]
 
     # -- changing it (always a new one) -------------------------------------------------------
@@ -242,6 +268,34 @@ class Dataset:
         cut = replace(self, ends=self.ends | ~followed)
         return replace(cut, **{name: values[rows] for name, values in cut.columns.items()})._frozen()
 
+    def top(self, share: float) -> Dataset:
+        """The best episodes by undiscounted return: that share of them, at least one; the earlier wins a tie."""
+        _share(self.name, "the share of episodes", share)
+        returns = self.episode_returns
+        count = max(1, round(share * len(returns)))
+        best = np.zeros(len(returns), bool)
+        best[np.argsort(-returns, kind="stable")[:count]] = True
+        return self.keep(best[self.episode_of])
+
+    def slice(self, start: float, stop: float) -> Dataset:
+        """The transitions from one share of the data to another: `slice(0.3, 0.7)` is the middle 40 %."""
+        if not 0 <= start < stop <= 1:
+            raise WaypostError(f"{self.name}: a slice from {start} to {stop}: 0 <= start < stop <= 1 is needed")
+        rows = np.arange(len(self))
+        return self.keep((rows >= round(start * len(self))) & (rows < round(stop * len(self))))
+
+    def split(self, share: float, seed: int = 0) -> tuple[Dataset, Dataset]:
+        """Two data sets of whole episodes: the second, for validation, has that share of the episodes."""
+        _share(self.name, "the share for validation", share)
+        episodes = len(self.episode_starts)
+        count = max(1, round(share * episodes))
+        if count >= episodes:
+            raise WaypostError(f"{self.name}: {episodes} episodes cannot be split with {share} of them for validation")
+        held = np.zeros(episodes, bool)
+        held[np.random.default_rng(seed).permutation(episodes)[:count]] = True
+        rows = held[self.episode_of]
+        return self.keep(~rows), self.keep(rows)
+
     def without_actions(self) -> Dataset:
         """Action-free data: enough for V and the guide."""
         return replace(self, actions=None, action_low=None, action_high=None)
@@ -255,21 +309,60 @@ class Dataset:
         return replace(self, name=name, task=task or self.task)
 
 
+def concatenate(parts: Sequence[Dataset], name: str | None = None) -> Dataset:
+    """One data set after another; actions, rewards and names stay where all parts have them.
+
+    A part without actions makes the whole action-free, one without rewards makes it reward-free: to train the guide
+    on both and the executor on one, keep them apart.
+    """
+    if not parts:
+        raise WaypostError("nothing to concatenate; at least one data set is needed")
+    first = parts[0]
+    for part in parts[1:]:
+        for what in ("observation_size", "action_size"):
+            sizes = getattr(first, what), getattr(part, what)
+            if None not in sizes and sizes[0] != sizes[1]:
+                raise WaypostError(
+                    f"{first.name} and {part.name}: {what.replace('_', ' ')} {sizes[0]} and {sizes[1]}; they must agree"
+                )
+    common = [column for column in first.columns if all(column in part.columns for part in parts)]
+    columns: dict[str, Any] = {column: np.concatenate([getattr(part, column) for part in parts]) for column in common}
+    low = high = None
+    if "actions" in common:
+        low = np.minimum.reduce([part.require("action_low") for part in parts])
+        high = np.maximum.reduce([part.require("action_high") for part in parts])
+    same_names = all(part.observation_names == first.observation_names for part in parts)
+    whole = Dataset(
+        **{"actions": None, "rewards": None, **columns},
+        action_low=low,
+        action_high=high,
+        name=name or "+".join(part.name for part in parts),
+        task=first.task if all(part.task == first.task for part in parts) else None,
+        observation_names=first.observation_names if same_names else (),
+        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+    )
+    return whole._frozen()
+
+
 # -- the checks ---------------------------------------------------------------------------------
 
 
-def _matrix(name: str, column: str, values: np.ndarray) -> np.ndarray:
+BLOCK = 1 << 18
+"""Rows looked at together, so that a check of mapped data needs little memory."""
+
+
+def _matrix(name: str, column: str, values: np.ndarray, copy: bool) -> np.ndarray:
     values = np.asarray(values)
     if values.dtype.kind not in "fiub":
         raise WaypostError(f"{name}: {column} hold {values.dtype}; numbers are needed")
-    values = np.array(values, np.float32)
-    if values.ndim == 1:
-        values = values[:, None]
-    if values.ndim != 2:
+    if values.ndim not in (1, 2):
         raise WaypostError(
             f"{name}: {column} have shape {values.shape}; expected (rows, size): flatten each row to a vector"
         )
-    return values
+    if values.ndim == 1:
+        values = values[:, None]
+    with np.errstate(over="ignore"):
+        return np.array(values, np.float32, order="C", copy=copy or None)
 
 
 def _flags(name: str, column: str, values: np.ndarray | None, rows: int) -> np.ndarray:
@@ -279,21 +372,51 @@ def _flags(name: str, column: str, values: np.ndarray | None, rows: int) -> np.n
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     _same_rows(name, column, values, rows)
-    if values.ndim != 1 or not np.isin(np.unique(values), (0, 1)).all():
+    if values.ndim != 1 or values.dtype.kind not in "fiub" or not ((values == 0) | (values == 1)).all():
         raise WaypostError(f"{name}: {column} must be one 0 or 1 per row")
     return values.astype(bool)
+
+
+def _jumps(observations: np.ndarray, next_observations: np.ndarray) -> np.ndarray:
+    """Rows after which the following row begins somewhere else than in the next state."""
+    jumps = np.zeros(len(observations), bool)
+    for first in range(0, len(observations) - 1, BLOCK):
+        last = min(first + BLOCK, len(observations) - 1)
+        promised, found = next_observations[first:last], observations[first + 1 : last + 1]
+        if np.array_equal(promised, found):
+            continue
+        with np.errstate(invalid="ignore"):
+            apart = np.abs(promised - found) > 1e-6 * (1 + np.abs(found))
+        jumps[first:last] = apart.any(axis=1)
+    return jumps
 
 
 def _bounds(
     name: str, actions: np.ndarray, low: np.ndarray | None, high: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The bounds as given, or the smallest box around the data."""
-    size = actions.shape[1:]
-    low = actions.min(axis=0) if low is None else np.broadcast_to(np.asarray(low, np.float32), size).copy()
-    high = actions.max(axis=0) if high is None else np.broadcast_to(np.asarray(high, np.float32), size).copy()
-    if not (low <= high).all():
+    """The bounds as given; where one is missing or infinite, that of the smallest box around the data."""
+    box = []
+    for field_name, given, side in (("action_low", low, np.fmin), ("action_high", high, np.fmax)):
+        reached = side.reduce(actions, axis=0)
+        if given is None:
+            box.append(reached)
+            continue
+        bound = np.asarray(given)
+        if bound.dtype.kind not in "fiub" or bound.shape not in ((), (1,), actions.shape[1:]):
+            raise WaypostError(
+                f"{name}: {field_name} has shape {bound.shape} and holds {bound.dtype}; "
+                f"one number for each of {actions.shape[1]} actions is needed"
+            )
+        bound = np.broadcast_to(bound.astype(np.float32), actions.shape[1:])
+        box.append(np.where(np.isinf(bound), reached, bound))
+    if (box[0] > box[1]).any():
         raise WaypostError(f"{name}: action_low must not be above action_high")
-    return low, high
+    return box[0], box[1]
+
+
+def _share(name: str, what: str, share: float) -> None:
+    if not 0 < share <= 1:
+        raise WaypostError(f"{name}: {what} is {share}; it must be above 0 and at most 1")
 
 
 def _same_rows(name: str, column: str, values: np.ndarray, rows: int) -> None:
@@ -304,9 +427,22 @@ def _same_rows(name: str, column: str, values: np.ndarray, rows: int) -> None:
 
 
 def _finite(name: str, column: str, values: np.ndarray) -> None:
-    if not np.isfinite(values).all():
-        bad = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))
+    bad = bad_rows(values)
+    if len(bad):
         where = ", ".join(map(str, bad[:5])) + (", ..." if len(bad) > 5 else "")
         raise WaypostError(
             f"{name}: {column} are NaN or infinite in {len(bad)} of {len(values)} rows ({where}); remove or repair them"
         )
+
+
+def bad_rows(values: np.ndarray) -> NDArray[np.int64]:
+    """Rows that hold a NaN or an infinity."""
+    found = []
+    for first in range(0, len(values), BLOCK):
+        block = values[first : first + BLOCK]
+        # A finite sum has finite terms; only where it is not, every number is looked at.
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = block.sum()
+        if not np.isfinite(total):
+            found.append(first + np.flatnonzero(~np.isfinite(block.reshape(len(block), -1)).all(axis=1)))
+    return np.concatenate(found) if found else np.zeros(0, np.int64)

@@ -1,19 +1,23 @@
-"""From a name or a file to a Dataset, and back to a file."""
+"""From a name, a file or a table to a Dataset, and back to a file."""
 
 from __future__ import annotations
 
-import io
-import zipfile
-from collections.abc import Callable
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from waypost.checkpoint import write_bytes
 from waypost.data.collect import four_rooms
-from waypost.data.dataset import Dataset
+from waypost.data.columns import Columns, build
+from waypost.data.dataset import Dataset, concatenate
 from waypost.data.t_maze import collect_t_maze
 from waypost.errors import WaypostError
+
+if TYPE_CHECKING:
+    from waypost.data.formats import Writer
 
 BUILT_IN: dict[str, tuple[str, Callable[[], Dataset]]] = {
     "four-rooms": ("100 000 transitions of a goal-reaching controller and a random policy", four_rooms),
@@ -23,47 +27,229 @@ BUILT_IN: dict[str, tuple[str, Callable[[], Dataset]]] = {
 }
 """Data sets made on the spot, by name: what they are, and how."""
 
-_ARRAYS = ("observations", "actions", "rewards", "next_observations", "terminals", "timeouts", "next_valid")
-_BOUNDS = ("action_low", "action_high")
+Source = Any
+"""A name, a file, a folder, a mapping of arrays, a pandas or pyarrow table, or a Dataset."""
 
 
-def load(source: str | Path | Dataset) -> Dataset:
-    """The data of that name or file.
+def load(source: Source, columns: Columns | None = None) -> Dataset:
+    """The data of a source, checked: see `read` for what it may be."""
+    return read(source, columns).checked()
 
-    A built-in name (`waypost list` shows them) or an `.npz` file with the arrays `observations` and, as far as
-    there are any, `actions`, `rewards`, `next_observations`, `terminals`, `timeouts`, `next_valid`,
-    `action_low`, `action_high`.
+
+def read(source: Source, columns: Columns | None = None) -> Dataset:
+    """The data of a source, as far as they are well-formed; NaN and infinities may still be in them.
+
+    a name      built in (`waypost list`), of a Minari data set (`D4RL/antmaze/umaze-v1`), or of a D4RL one
+                (`hopper-medium-v2`) whose file lies where D4RL keeps it or in the folder $WAYPOST_DATA
+    a file      .npz, .hdf5, .parquet or .csv
+    a folder    of a Minari data set, or of such files, taken in the order of their names
+    a+b         both, one after the other
+    in memory   a mapping of arrays, a pandas or pyarrow table
+
+    `columns` says which fields play which role, where their names do not.
     """
+    columns = columns or Columns()
     if isinstance(source, Dataset):
         return source
-    if str(source) in BUILT_IN:
-        return BUILT_IN[str(source)][1]()
-    path = Path(source)
-    if path.suffix != ".npz":
-        raise WaypostError(
-            f"{source}: neither a built-in data set ({', '.join(BUILT_IN)}) nor an .npz file (see `waypost list`)"
-        )
-    try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-            if "observations" not in file:
-                raise WaypostError(
-                    f"{path}: has no array 'observations'; it has {', '.join(sorted(file)) or 'nothing'}"
-                )
-            arrays = {name: file[name] for name in (*_ARRAYS, *_BOUNDS) if name in file}
-            task = str(file["task"]) if "task" in file else None
-    except FileNotFoundError:
-        raise WaypostError(f"{path}: there is no such file") from None
-    except (zipfile.BadZipFile, ValueError, OSError, EOFError) as error:
-        raise WaypostError(f"{path}: damaged or not an .npz file ({error})") from None
-    return Dataset.from_arrays(**arrays, name=str(source), task=task)
+    if not isinstance(source, str | Path):
+        return _in_memory(source, columns)
+    parts = [_one(part, columns) for part in _parts(str(source))]
+    return parts[0] if len(parts) == 1 else concatenate(parts, str(source))
 
 
-def save(dataset: Dataset, path: str | Path) -> None:
-    """Write an `.npz` file that `load` reads back as it was."""
+def parts(source: str | Path, columns: Columns | None = None) -> Iterator[Dataset]:
+    """The data of a source file by file, so that only one of them need be in memory."""
+    for name in _parts(str(source)):
+        path = Path(name)
+        if name not in BUILT_IN and path.is_dir() and not _is_minari(path):
+            for file in _files(path):
+                yield _file(file, columns or Columns())
+        else:
+            yield _one(name, columns or Columns())
+
+
+def save(dataset: Dataset, path: str | Path, overwrite: bool = False) -> None:
+    """Write the data in the format the name asks for; a name without a suffix makes a Minari folder.
+
+    `load` reads back what was saved, bit for bit.
+    """
+    writer(path, overwrite)(dataset, Path(path), None)
+
+
+def writer(path: str | Path, overwrite: bool = False) -> Writer:
+    """What writes the format the name asks for; an error where nothing may be written, before any work is done."""
+    from waypost.data.formats import FORMATS
+
     path = Path(path)
-    if path.suffix != ".npz":
-        raise WaypostError(f"{path}: data are saved as .npz; choose such a name")
-    arrays = {name: getattr(dataset, name) for name in (*_ARRAYS, *_BOUNDS, "task")}
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **{name: values for name, values in arrays.items() if values is not None})
-    write_bytes(path, buffer.getvalue())
+    minari = not path.suffix or _looks_like_id(path.name)
+    suffix = path.suffix.lower()
+    write = next((each.write for each in FORMATS if suffix in each.suffixes or (minari and not each.suffixes)), None)
+    if write is None:
+        kinds = ", ".join(suffix for each in FORMATS if each.write for suffix in each.suffixes[:1])
+        raise WaypostError(f"{path}: data are written as {kinds}, or as a Minari folder without any suffix")
+    if path.is_dir() or (path.exists() and not overwrite):
+        way_out = "choose another name" if path.is_dir() else "choose another name or --overwrite"
+        raise WaypostError(f"{path}: is there already; {way_out}")
+
+    def careful(dataset: Dataset, path: Path, progress: Any) -> None:
+        try:
+            write(dataset, path, progress)
+        except OSError as error:
+            raise WaypostError(f"{path}: cannot be written ({error.strerror or error})") from None
+
+    return careful
+
+
+def recorded_task(source: str | Path) -> str | None:
+    """The task a file or a Minari set says its rewards belong to, without reading the rows."""
+    from waypost.data.formats import BY_SUFFIX, minari
+
+    path = Path(source).expanduser()
+    if path.is_file() and path.suffix.lower() in BY_SUFFIX:
+        return BY_SUFFIX[path.suffix.lower()].task(path)
+    if _looks_like_id(str(source)) and str(source) not in D4RL and not path.exists():
+        path = minari.place(str(source))
+    return minari.task(path) if _is_minari(path) else None
+
+
+# -- files and folders -------------------------------------------------------------------------------
+
+
+def _parts(source: str) -> list[str]:
+    """The members of a mixture; a file whose name has a plus in it is one."""
+    return [source] if "+" not in source or Path(source).exists() else [part.strip() for part in source.split("+")]
+
+
+def _one(name: str, columns: Columns) -> Dataset:
+    if name in BUILT_IN:
+        return BUILT_IN[name][1]()
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return _folder(path, columns)
+    if path.is_file() or path.suffix.lower() in _suffixes():
+        return _file(path, columns)
+    if name in D4RL:
+        return _d4rl(name, columns)
+    if _looks_like_id(name):
+        return _minari(name, columns)
+    raise WaypostError(
+        f"{name}: neither a file nor a data set of that name; built in are {', '.join(BUILT_IN)} (`waypost list`), "
+        f"files end in {', '.join(_suffixes())}, Minari's names in a version (-v0)"
+    )
+
+
+def _file(path: Path, columns: Columns) -> Dataset:
+    from waypost.data.formats import BY_SUFFIX
+
+    if not path.exists():
+        raise WaypostError(f"{path}: there is no such file")
+    chosen = BY_SUFFIX.get(path.suffix.lower())
+    if chosen is None:
+        raise WaypostError(f"{path}: not a data file; known are {', '.join(_suffixes())}")
+    return chosen.read(path, columns)
+
+
+def _folder(path: Path, columns: Columns) -> Dataset:
+    if _is_minari(path):
+        from waypost.data.formats import minari
+
+        return minari.read(path, columns)
+    return concatenate([_file(file, columns) for file in _files(path)], str(path))
+
+
+def _files(folder: Path) -> list[Path]:
+    files = sorted(file for file in folder.iterdir() if file.suffix.lower() in _suffixes() and file.is_file())
+    if not files:
+        raise WaypostError(f"{folder}: holds no data; expected a Minari data set or files {', '.join(_suffixes())}")
+    return files
+
+
+def _suffixes() -> tuple[str, ...]:
+    from waypost.data.formats import BY_SUFFIX
+
+    return tuple(BY_SUFFIX)
+
+
+def _in_memory(source: Any, columns: Columns) -> Dataset:
+    if isinstance(source, Mapping):
+        arrays = {str(name): np.asarray(values) for name, values in source.items()}
+        return build(arrays, columns, "arrays")
+    from waypost.data.formats.tables import from_table
+
+    if hasattr(source, "column_names") and hasattr(source, "schema"):
+        return from_table(source, columns, "table")
+    if hasattr(source, "columns") and hasattr(source, "to_numpy"):
+        import pyarrow as pa
+
+        try:
+            return from_table(pa.Table.from_pandas(source, preserve_index=False), columns, "table")
+        except (pa.ArrowException, TypeError) as error:
+            raise WaypostError(f"table: {' '.join(str(error).split())}") from None
+    raise WaypostError(
+        f"cannot read data from a {type(source).__name__}; give a name, a path, a mapping of arrays, a pandas or "
+        "pyarrow table, or a Dataset"
+    )
+
+
+# -- names of others ---------------------------------------------------------------------------------
+
+
+def _d4rl_files() -> dict[str, str]:
+    files = {
+        f"{robot}-{quality}-v{version}": f"{robot}_{quality.replace('-', '_')}-v{version}.hdf5"
+        for robot in ("hopper", "halfcheetah", "walker2d", "ant")
+        for quality in ("random", "medium", "expert", "medium-replay", "medium-expert", "full-replay")
+        for version in (1, 2)
+    }
+    for name, maze, starts, goals in (
+        ("umaze", "u-maze", False, False),
+        ("umaze-diverse", "u-maze", True, True),
+        ("medium-play", "big-maze", True, False),
+        ("medium-diverse", "big-maze", True, True),
+        ("large-play", "hardest-maze", True, False),
+        ("large-diverse", "hardest-maze", True, True),
+    ):
+        files[f"antmaze-{name}-v2"] = f"Ant_maze_{maze}_noisy_multistart_{starts}_multigoal_{goals}_sparse_fixed.hdf5"
+    for size in ("umaze", "medium", "large"):
+        files[f"maze2d-{size}-v1"] = f"maze2d-{size}-sparse-v1.hdf5"
+        files[f"maze2d-{size}-dense-v1"] = f"maze2d-{size}-dense-v1.hdf5"
+    return files
+
+
+D4RL = _d4rl_files()
+"""D4RL's data sets and the files they come in."""
+
+
+def data_folders() -> list[Path]:
+    """Where data files are looked for by name: the folder $WAYPOST_DATA, then D4RL's own."""
+    named = [os.environ[name] for name in ("WAYPOST_DATA", "D4RL_DATASET_DIR") if os.environ.get(name)]
+    return [Path(folder).expanduser() for folder in (*named, "~/.d4rl/datasets")]
+
+
+def _d4rl(name: str, columns: Columns) -> Dataset:
+    for folder in data_folders():
+        for file in (folder / D4RL[name], folder / f"{name}.hdf5"):
+            if file.is_file():
+                return _file(file, columns).named(name)
+    raise WaypostError(
+        f"{name}: a D4RL data set whose file is not here; put {D4RL[name]} into {data_folders()[-1]} or into a folder "
+        "that the variable WAYPOST_DATA names"
+    )
+
+
+def _looks_like_id(name: str) -> bool:
+    return re.fullmatch(r"[-\w]+(/[-\w]+)*-v\d+", name) is not None
+
+
+def _is_minari(path: Path) -> bool:
+    from waypost.data.formats.minari import is_minari
+
+    return is_minari(path)
+
+
+def _minari(name: str, columns: Columns) -> Dataset:
+    """From Minari's local store, or downloaded into it by Minari's own client."""
+    from waypost.data.formats import minari
+
+    folder = minari.stored(name)
+    return minari.read(folder, columns).named(name)

@@ -7,6 +7,7 @@ of the POR paper's tables and never change; the plain name, where there is one, 
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import fields
 from functools import cache
@@ -28,17 +29,20 @@ def presets(algorithm: str) -> dict[str, dict[str, Any]]:
 
 
 def find(
-    algorithm: str, config_type: type, name: str | None, data: str
+    algorithm: str, config_type: type, name: str | None, data: str, task: str | None = None
 ) -> tuple[str | None, int | None, dict[str, Any]]:
     """The preset asked for, or the one that goes with the data: its name, steps and settings.
 
-    Without a name, `data` itself is looked for, then `paper/` and the data. The name "none" means none.
+    Without a name, `data` itself is looked for, then `paper/` and the data; a version in a data set's name, and the
+    folders in one of Minari's, make no difference. Then comes the task the data belong to. The name "none" means none.
     """
     known = presets(algorithm)
     if name == "none":
         return None, None, {}
     if name is None:
-        name = next((candidate for candidate in (data, f"paper/{data}") if candidate in known), None)
+        plain = re.sub(r"^(D4RL|mujoco)/|-v\d+$", "", data).replace("/", "-")
+        candidates = (data, plain, f"paper/{plain}", task)
+        name = next((candidate for candidate in candidates if candidate in known), None)
         if name is None:
             return None, None, {}
     elif name not in known:

@@ -1,0 +1,194 @@
+"""People's own logs: which column plays which role."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import waypost
+from waypost import Columns, WaypostError
+
+LOG = """stamp,trip,x,y,gyro_1,gyro_0,push,turn,gain,fell
+3,b,0.3,3.0,13,23,0.1,0.2,1,0
+4,b,0.4,4.0,14,24,0.3,0.4,2,1
+0,a,0.0,0.0,10,20,0.5,0.6,3,0
+1,a,0.1,1.0,11,21,0.7,0.8,4,0
+2,a,0.2,2.0,12,22,0.9,1.0,5,0
+"""
+MAPPING = Columns(
+    observations=("y", "gyro_*"),
+    actions=("push", "turn"),
+    rewards="gain",
+    terminals="fell",
+    episode="trip",
+)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    (tmp_path / "log.csv").write_text(LOG)
+    return tmp_path / "log.csv"
+
+
+def test_a_mapping_names_orders_and_ends(log: Path) -> None:
+    data = waypost.load(log, MAPPING)
+    assert data.observations.tolist() == [[3, 13, 23], [4, 14, 24], [0, 10, 20], [1, 11, 21], [2, 12, 22]]
+    assert data.observation_names == ("y", "gyro_1", "gyro_0")
+    assert data.rewards.tolist() == [1, 2, 3, 4, 5]
+    assert data.terminals.tolist() == [False, True, False, False, False]
+    assert data.timeouts.tolist() == [False, False, False, False, True]
+    assert data.next_valid.tolist() == [True, False, True, True, False]
+    assert data.next_observations[0].tolist() == [4, 14, 24]
+    assert data.action_low.tolist() == pytest.approx([0.1, 0.2])
+    assert not data.notes
+
+
+def test_rows_are_put_in_order_of_time_within_episodes(log: Path, tmp_path: Path) -> None:
+    lines = LOG.splitlines()
+    shuffled = [lines[0], *(lines[1 + i] for i in (4, 0, 2, 1, 3))]
+    (tmp_path / "shuffled.csv").write_text("\n".join(shuffled) + "\n")
+    data = waypost.load(tmp_path / "shuffled.csv", Columns(observations=("y",), episode="trip", time="stamp"))
+    # The episode that comes first in the file comes first in the data.
+    assert data.observations[:, 0].tolist() == [0, 1, 2, 3, 4]
+    assert data.episode_lengths.tolist() == [3, 2]
+    assert "by stamp" in data.notes[0]
+    mixed = waypost.load(tmp_path / "shuffled.csv", Columns(observations=("y",), episode="trip"))
+    assert mixed.episode_lengths.tolist() == [3, 2]
+    assert mixed.observations[:, 0].tolist() == [2, 0, 1, 3, 4]
+
+
+def test_time_alone_makes_one_episode(log: Path) -> None:
+    data = waypost.load(log, Columns(observations=("y",), time="stamp"))
+    assert data.observations[:, 0].tolist() == [0, 1, 2, 3, 4]
+    assert data.episode_lengths.tolist() == [5]
+
+
+def test_dates_are_an_order(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("when,x\n2026-01-02 10:00:00,2\n2026-01-01 10:00:00,1\n")
+    assert waypost.load(tmp_path / "log.csv", Columns(observations=("x",), time="when")).observations.tolist() == [
+        [1],
+        [2],
+    ]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "pandas", "pyarrow", "mapping"])
+def test_every_kind_of_table_gives_the_same(kind: str, log: Path, tmp_path: Path) -> None:
+    frame = pd.read_csv(log)
+    pq.write_table(pa.Table.from_pandas(frame), tmp_path / "log.parquet")
+    source = {
+        "csv": log,
+        "parquet": str(tmp_path / "log.parquet"),
+        "pandas": frame,
+        "pyarrow": pa.Table.from_pandas(frame),
+        "mapping": {name: frame[name].to_numpy() for name in frame},
+    }[kind]
+    assert waypost.load(source, MAPPING).fingerprint() == waypost.load(log, MAPPING).fingerprint()
+
+
+def test_usual_names_need_no_mapping() -> None:
+    """As robots' logs are published: lists as columns, an index per episode."""
+    table = pa.table(
+        {
+            "observation.state": [[0.0, 1.0], [1.0, 2.0], [5.0, 6.0]],
+            "action": pa.array([[0.5], [0.25], [0.125]], pa.list_(pa.float32(), 1)),
+            "next.reward": [0.0, 1.0, 2.0],
+            "next.done": [False, True, True],
+            "episode_index": [0, 0, 1],
+        }
+    )
+    data = waypost.load(table)
+    assert data.observations.tolist() == [[0, 1], [1, 2], [5, 6]]
+    assert data.actions[:, 0].tolist() == [0.5, 0.25, 0.125]
+    assert data.rewards.tolist() == [0, 1, 2]
+    assert data.terminals.tolist() == [False, True, True]
+    assert "'next.done' taken as the end of the task" in data.notes[0]
+    said = waypost.load(table, Columns(timeouts="next.done"))
+    assert not said.terminals.any()
+    assert said.episode_lengths.tolist() == [2, 1]
+    assert not said.notes
+
+
+def test_numbered_columns_need_no_mapping() -> None:
+    table = pa.table({"obs_0": [1, 2], "obs_1": [3, 4], "action_0": [0, 1], "reward": [1, 1], "truncated": [0, 1]})
+    data = waypost.load(table)
+    assert data.observations.tolist() == [[1, 3], [2, 4]]
+    assert data.actions.tolist() == [[0], [1]]
+    assert data.timeouts.tolist() == [False, True]
+
+
+def test_a_last_row_without_an_action_is_where_the_episode_arrived() -> None:
+    frame = pd.DataFrame(
+        {
+            "obs_0": [0.0, 1, 2, 10, 11],
+            "action_0": [0.5, 0.6, None, 0.7, None],
+            "reward": [1.0, 2, None, 3, None],
+            "episode": [0, 0, 0, 1, 1],
+            "terminal": [0, 0, 1, 0, 0],
+        }
+    )
+    data = waypost.load(frame)
+    assert data.observations[:, 0].tolist() == [0, 1, 10]
+    assert data.next_observations[:, 0].tolist() == [1, 2, 11]
+    assert data.next_valid.all()
+    assert data.terminals.tolist() == [False, True, False]
+    assert data.timeouts.tolist() == [False, False, True]
+    assert data.rewards.tolist() == [1, 2, 3]
+
+
+def test_a_missing_action_elsewhere_is_a_mistake() -> None:
+    frame = pd.DataFrame({"obs_0": [0.0, 1, 2], "action_0": [0.5, None, 0.25], "episode": [0, 0, 0]})
+    with pytest.raises(WaypostError, match=r"actions are NaN or infinite in 1 of 3 rows \(1\)"):
+        waypost.load(frame)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"obs": [[1, 2], [3]]}, "different lengths"),
+        ({"obs": [[1, 2], None]}, "no value in 1 rows"),
+        ({"obs": [[[1, 2]], [[3, 4]]]}, "lists of lists"),
+        ({"obs": ["left", "right"]}, "'obs' holds text"),
+    ],
+)
+def test_columns_that_are_no_numbers(table: dict[str, object], message: str) -> None:
+    with pytest.raises(WaypostError, match=message):
+        waypost.load(pa.table(table))
+
+
+def test_what_cannot_be_read_is_said() -> None:
+    with pytest.raises(WaypostError, match="from a int"):
+        waypost.load(3)
+    with pytest.raises(WaypostError, match="fields of observations have 2 and 3 rows"):
+        waypost.load({"a": np.zeros(2), "b": np.zeros(3)}, Columns(observations=("a", "b")))
+    with pytest.raises(WaypostError, match="actions have 3 rows, observations 2"):
+        waypost.load({"observations": np.zeros(2), "actions": np.zeros(3)})
+
+
+def test_arrays_can_be_put_together_from_several(tmp_path: Path) -> None:
+    np.savez(tmp_path / "log.npz", pose=np.zeros((4, 2)), speed=np.ones(4), u=np.arange(4.0))
+    data = waypost.load(tmp_path / "log.npz", Columns(observations=("speed", "pose"), actions=("u",)))
+    assert data.observations[0].tolist() == [1, 0, 0]
+    assert data.actions[:, 0].tolist() == [0, 1, 2, 3]
+
+
+def test_folders_and_mixtures(log: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    for name in ("b", "a"):
+        (folder / f"{name}.csv").write_text(LOG.replace("0.1", "0.11") if name == "a" else LOG)
+    (folder / "notes.txt").write_text("not data")
+    both = waypost.load(folder, MAPPING)
+    assert len(both) == 10
+    assert both.actions[0, 0] == pytest.approx(0.11)
+    assert both.episode_lengths.tolist() == [2, 3, 2, 3]
+    mixture = waypost.load(f"{folder / 'a.csv'}+{folder / 'b.csv'}", MAPPING)
+    assert mixture.fingerprint() == both.fingerprint()
+    assert mixture.name == f"{folder / 'a.csv'}+{folder / 'b.csv'}"
+    plus = tmp_path / "a+b.csv"
+    plus.write_text(LOG)
+    assert len(waypost.load(plus, MAPPING)) == 5

@@ -1,0 +1,146 @@
+"""Files that hold plain arrays, one entry per row: ours, D4RL's and OGBench's conventions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from waypost.data.columns import Columns, build, fold_arrivals
+from waypost.data.dataset import Dataset
+
+ROWS = ("observations", "actions", "rewards", "next_observations", "terminals", "timeouts", "next_valid")
+"""The arrays a file of ours holds, one entry per row."""
+BOUNDS = ("action_low", "action_high")
+
+
+def from_arrays(arrays: Mapping[str, Any], columns: Columns, name: str, facts: dict[str, Any] | None = None) -> Dataset:
+    """A Dataset of a file's arrays; `facts` are those of `facts_of`, if the file is one of ours."""
+    if facts is not None and not columns:
+        values: dict[str, Any] = {role: np.asarray(arrays[role]) for role in ROWS if role in arrays}
+        bounds: dict[str, Any] = {bound: np.asarray(arrays[bound]) for bound in BOUNDS if bound in arrays}
+        return Dataset.from_arrays(**values, **bounds, **read_facts(facts), name=name, finite=False)
+    if not columns and "observations" in arrays:
+        if "masks" in arrays or ("qpos" in arrays and "terminals" in arrays and "rewards" not in arrays):
+            return _ogbench(arrays, name)
+        if "maze2d" in name.lower() and "timeouts" in arrays:
+            return _maze2d(arrays, name)
+        if "terminals" in arrays and "next_observations" not in arrays:
+            return _without_runs(arrays, name)
+    plain = (*BOUNDS, "next_valid") if "next_observations" in arrays else BOUNDS
+    return build(arrays, columns, name, **{field: np.asarray(arrays[field]) for field in plain if field in arrays})
+
+
+# -- what a file of ours says besides its rows -------------------------------------------------------
+
+
+def facts_of(dataset: Dataset) -> dict[str, Any]:
+    """What there is to know of the data besides the rows, as JSON."""
+    return {"task": dataset.task, "observation_names": list(dataset.observation_names)}
+
+
+def read_facts(record: Any) -> dict[str, Any]:
+    """The facts of a file, as arguments of `Dataset.from_arrays`."""
+    if isinstance(record, str | bytes):
+        record = json.loads(record)
+    task, names = record.get("task"), record.get("observation_names", ())
+    if not isinstance(task, str | None) or not all(isinstance(name, str) for name in names):
+        raise ValueError("task and observation_names must be text")
+    return {"task": task, "observation_names": tuple(names)}
+
+
+def task_of(record: Any) -> str | None:
+    return read_facts(record)["task"]
+
+
+def rows_of(dataset: Dataset) -> dict[str, np.ndarray]:
+    """The arrays to write, by name."""
+    return {name: getattr(dataset, name) for name in (*ROWS, *BOUNDS) if getattr(dataset, name) is not None}
+
+
+# -- the conventions of others -----------------------------------------------------------------------
+
+
+def _ogbench(arrays: Mapping[str, Any], name: str) -> Dataset:
+    """OGBench: `terminals` end a trajectory and say nothing of the task; `masks` are 0 where the task succeeded.
+
+    Files without next states hold one more state than actions: the row marked terminal is where a trajectory arrived.
+    """
+    roles: dict[str, Any] = {
+        role: np.asarray(arrays[role]) for role in ("observations", "actions", "rewards") if role in arrays
+    }
+    rows = len(roles["observations"])
+    ends = np.asarray(arrays["terminals"]) != 0 if "terminals" in arrays else np.zeros(rows, bool)
+    roles["timeouts"] = ends
+    if "masks" in arrays:
+        roles["terminals"] = np.asarray(arrays["masks"]) == 0
+    if "next_observations" in arrays:
+        roles["next_observations"] = np.asarray(arrays["next_observations"])
+    elif ends.shape == (rows,) and rows:
+        starts = np.append(True, ends[:-1])
+        roles = fold_arrivals(roles, ends & ~starts, name)
+    notes = ("read as OGBench: terminals end trajectories, masks say where the task ended",)
+    return Dataset.from_arrays(**roles, name=name, notes=notes, finite=False)
+
+
+def _maze2d(arrays: Mapping[str, Any], name: str) -> Dataset:
+    """D4RL's maze2d: a timeout says that a goal was reached and the next one set; the ball rolls on."""
+    roles: dict[str, Any] = {
+        role: np.asarray(arrays[role]) for role in ("observations", "actions", "rewards") if role in arrays
+    }
+    observations = roles["observations"]
+    last = np.arange(len(observations)) == len(observations) - 1
+    following = np.append(observations[1:], observations[-1:], axis=0)
+    return Dataset.from_arrays(
+        **roles,
+        next_observations=following,
+        timeouts=np.asarray(arrays["timeouts"]),
+        next_valid=~last,
+        name=name,
+        notes=("read as D4RL's maze2d: timeouts mark goals reached, the next state is real there",),
+        finite=False,
+    )
+
+
+def _without_runs(arrays: Mapping[str, Any], name: str) -> Dataset:
+    """D4RL without next states: the following row's state, except at the end of an episode, where it is unknown.
+
+    AntMaze goes on recording while the ant stands in the goal, so that terminals come in runs. Only the first of a
+    run ends an episode, and there the next state is real; the others begin where the task was over and are left out.
+    """
+    roles: dict[str, Any] = {role: np.asarray(arrays[role]) for role in ROWS if role in arrays}
+    observations, terminals = roles["observations"], roles["terminals"]
+    rows = len(observations)
+    bounds: dict[str, Any] = {bound: np.asarray(arrays[bound]) for bound in BOUNDS if bound in arrays}
+    if observations.ndim != 2 or terminals.shape != (rows,) or terminals.dtype.kind not in "fiub":
+        return Dataset.from_arrays(**roles, **bounds, name=name, finite=False)
+    ended = terminals != 0
+    cut = np.asarray(roles["timeouts"]) != 0 if "timeouts" in roles else np.zeros(rows, bool)
+    inside = _one_trajectory(observations, ended | cut) if cut.shape == (rows,) else np.zeros(rows, bool)
+    goes_on = ended & ~cut & np.append(ended[1:], False) & inside
+    if not goes_on.any():
+        return Dataset.from_arrays(**roles, **bounds, name=name, finite=False)
+    begins_ended = np.append(False, goes_on[:-1])
+    kept = ~begins_ended
+    ends = ended | cut
+    ends[-1] = True
+    following = np.append(observations[1:], observations[-1:], axis=0)
+    known = ~ends | goes_on
+    following[~known] = observations[~known]
+    roles |= {"next_observations": following, "next_valid": known}
+    note = f"{begins_ended.sum()} rows left out that began where the task was already over (runs of terminals)"
+    return Dataset.from_arrays(
+        **{role: values[kept] for role, values in roles.items()}, **bounds, name=name, notes=(note,), finite=False
+    )
+
+
+def _one_trajectory(observations: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Rows whose following row is as near as neighbours inside an episode are: no reset lies between."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        steps = np.abs(np.diff(observations.astype(np.float32, copy=False), axis=0)).max(axis=1)
+    inside = steps[~ends[:-1]]
+    if not len(inside):
+        return np.zeros(len(observations), bool)
+    return np.append(steps <= np.nanmax(inside), False)
