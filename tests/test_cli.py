@@ -92,7 +92,7 @@ def test_every_command_has_help(command: str, capfd: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train", "por", "--data", "nowhere"], "nowhere: neither a built-in data set"),
+        (["train", "por", "--data", "nowhere"], "nowhere: neither a file nor a data set"),
         (["train", "por", "--data", "missing.npz"], "missing.npz: there is no such file"),
         (["train", "por", "--env", "nowhere"], "nowhere"),
         (["train", "por", "--tau", "2"], "tau = 2"),
@@ -161,7 +161,7 @@ def damage(path: Path, how: str) -> None:
         ("truncated", "damaged"),
         ("text", "damaged"),
         ("objects", "damaged"),
-        ("missing", "no array 'observations'"),
+        ("missing", "no field looks like observations"),
         ("nan", "observations are NaN or infinite in 1 of 60 rows (7)"),
         ("lengths", "actions have 59 rows, observations 60"),
         ("shape", "next_observations have shape (60, 1)"),
@@ -196,3 +196,88 @@ def test_the_readme_example_runs_as_written(tmp_path: Path) -> None:
 
 def test_the_version_is_told() -> None:
     assert waypost.__version__.count(".") == 2
+
+
+def test_a_robots_log_trains_with_one_command(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """No environment, no known names: a column mapping is all it takes."""
+    data = walk(200)
+    lines = ["t,x,y,vx,vy,score,trip"]
+    for row in range(200):
+        numbers = [*data.observations[row], *data.actions[row], data.rewards[row]]
+        lines.append(",".join([str(row), *map(str, numbers), f"trip-{data.episode_of[row]}"]))
+    (tmp_path / "robot.csv").write_text("\n".join(lines) + "\n")
+    mapping = ["--columns.observations", "x", "y", "--columns.actions", "v?", "--columns.rewards", "score"]
+    mapping += ["--columns.episode", "trip"]
+    run = tmp_path / "run"
+    train = ["train", "por", "--data", tmp_path / "robot.csv", "--out", run, *TINY, *NETS, "--json"]
+    code, out, _ = call(capfd, *train, *mapping)
+    assert code == 0
+    assert json.loads(out.splitlines()[-1])["task"] is None
+    policy = waypost.Policy.load(run)
+    assert policy.act(data.observations[0]).shape == (2,)
+    assert (run / "report.html").is_file()
+    # The mapping is part of the run: the same command goes on without it, and another one is refused.
+    assert call(capfd, "train", "por", "--out", run, "--resume")[0] == 0
+    code, _, err = call(capfd, *train, *mapping, "--columns.rewards", "t", "--resume")
+    assert code == 2
+    assert "columns.rewards" in err
+
+
+def test_convert_transforms_on_the_way(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    out = tmp_path / "a.parquet"
+    assert call(capfd, "convert", "t-maze", out, "--slice", 0.1, 0.9, "--top", 0.2, "--drop-actions")[0] == 0
+    expected = waypost.load("t-maze").slice(0.1, 0.9).top(0.2).without_actions()
+    assert waypost.load(out).fingerprint() == expected.fingerprint()
+    assert call(capfd, "convert", "t-maze", out)[0] == 2
+    assert waypost.load(out).fingerprint() == expected.fingerprint()
+    assert call(capfd, "convert", "t-maze", out, "--drop-rewards", "--overwrite")[0] == 0
+    assert waypost.load(out).rewards is None
+    assert call(capfd, "convert", "t-maze", tmp_path / "b.npz", "--top", 0)[0] == 2
+    assert not (tmp_path / "b.npz").exists()
+
+
+def test_convert_joins_files_one_at_a_time(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    folder = tmp_path / "parts"
+    whole = waypost.load("t-maze")
+    for i, part in enumerate(whole.split(0.4)):
+        waypost.save(part, folder / f"{i}{('.parquet', '.hdf5')[i]}")
+    assert call(capfd, "convert", folder, tmp_path / "all.npz")[0] == 0
+    joined = waypost.load(tmp_path / "all.npz")
+    assert joined.fingerprint() == waypost.load(folder).fingerprint()
+    assert joined.task == "t-maze"
+    assert joined.observation_names == ("x", "y")
+    # Parts of different tasks belong to none.
+    assert call(capfd, "convert", f"t-maze+{folder / '0.parquet'}+four-rooms", tmp_path / "mixed.npz")[0] == 0
+    assert waypost.load(tmp_path / "mixed.npz").task is None
+
+
+def test_inspect_says_what_training_would_refuse(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, out, err = call(capfd, "inspect", "t-maze", "--json", "--out", tmp_path / "page.html")
+    assert code == 0
+    found = json.loads(out.splitlines()[-1])
+    assert found["rows"] == len(waypost.load("t-maze"))
+    assert {each["algorithm"] for each in found["supports"]} == set(ALGORITHMS)
+    assert (tmp_path / "page.html").is_file()
+    assert "episodes" in err
+    data = walk()
+    rewards = data.rewards.copy()
+    rewards[[3, 9]] = np.nan
+    np.savez(tmp_path / "log.npz", observations=data.observations, actions=data.actions, rewards=rewards)
+    code, out, _ = call(capfd, "inspect", tmp_path / "log.npz", "--json")
+    assert code == 2
+    finding = json.loads(out.splitlines()[-1])["findings"][0]
+    assert (finding["level"], finding["what"], finding["rows"]) == ("error", "not-finite", [3, 9])
+    assert call(capfd, "inspect", tmp_path / "nothing.npz")[0] == 2
+
+
+def test_doubts_are_printed_once_before_training(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    data = walk()
+    kept = {name: getattr(data, name) for name in ("observations", "actions", "terminals", "timeouts")}
+    np.savez(tmp_path / "log.npz", rewards=0 * data.rewards, **kept)
+    train = ["train", "por", "--data", tmp_path / "log.npz", "--out", tmp_path / "run", *TINY, *NETS]
+    code, _, err = call(capfd, *train)
+    assert code == 0
+    assert " ".join(err.split()).count("warning: ") == 1
+    assert "rewards" in err.split("warning: ")[1]
+    clean = call(capfd, "train", "bc", "--data", "t-maze", "--out", tmp_path / "clean", *TINY, "--hidden", 8)[2]
+    assert "warning" not in clean

@@ -16,6 +16,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from waypost.data.columns import Columns
 from waypost.errors import InterruptedRun, WaypostError
 
 
@@ -38,7 +39,7 @@ class TrainOptions:
     """What to train on and where to put it."""
 
     data: str = "four-rooms"
-    """Built-in name (`waypost list`) or .npz file."""
+    """A built-in name (`waypost list`), a Minari or D4RL one, a file (.npz .hdf5 .parquet .csv), a folder, or A+B."""
     env: str | None = None
     """Task to judge on: a name of `waypost list`, any Gymnasium id, or none; by default the data's own."""
     out: Path | None = None
@@ -59,6 +60,8 @@ class TrainOptions:
     """Run whose agent provides the parts this training leaves out."""
     log_every: int = 500
     """Updates per row of metrics.csv."""
+    stream: Literal["auto", "always", "never"] = "auto"
+    """Read the data from the disk in shuffled parts while training; auto: only if they would not fit in memory."""
     json: bool = False
     """Print the result as one JSON object, the last line on stdout."""
     evaluation: tyro.conf.OmitArgPrefixes[EvaluationOptions] = field(default_factory=EvaluationOptions)
@@ -107,6 +110,43 @@ class Report:
 
 
 @dataclass(frozen=True)
+class Inspect:
+    """Look at data before training on them: what is in them, what is wrong, what they are good for."""
+
+    source: tyro.conf.Positional[str]
+    """A name, file or folder, as for `train --data`."""
+    out: Path | None = None
+    """Also write the findings as a page with plots, for example data.html."""
+    json: bool = False
+    """Print the findings as one JSON object, the last line on stdout."""
+    columns: Columns = field(default_factory=Columns)
+
+
+@dataclass(frozen=True)
+class Convert:
+    """Write data in another format: .npz, .hdf5, .parquet, or a Minari folder (a name without a suffix).
+
+    What is read back is the same, bit for bit. Rows can be chosen and columns dropped on the way.
+    """
+
+    source: tyro.conf.Positional[str]
+    """A name, file or folder, as for `train --data`."""
+    out: tyro.conf.Positional[Path]
+    """File to write; its suffix says the format."""
+    top: float | None = None
+    """Keep only this share of the episodes, the best by return: 0.1 for the top 10 %."""
+    slice: tuple[float, float] | None = None
+    """Keep only the transitions from one share of the data to another: 0.3 0.7."""
+    drop_actions: bool = False
+    """Leave the actions out."""
+    drop_rewards: bool = False
+    """Leave the rewards out."""
+    overwrite: bool = False
+    """Replace the file if it is there."""
+    columns: Columns = field(default_factory=Columns)
+
+
+@dataclass(frozen=True)
 class List:
     """Show algorithms with their presets, tasks and data sets."""
 
@@ -146,6 +186,10 @@ def _dispatch(arguments: list[str]) -> int:
         _report(command)
     elif isinstance(command, List):
         _list(command)
+    elif isinstance(command, Inspect):
+        return _inspect(command)
+    elif isinstance(command, Convert):
+        _convert(command)
     else:
         _train(command, arguments)
     return 0
@@ -168,6 +212,8 @@ def _commands() -> Any:
         | Annotated[every_train, subcommand("train")]
         | Annotated[Evaluate, subcommand("evaluate")]
         | Annotated[Report, subcommand("report")]
+        | Annotated[Inspect, subcommand("inspect")]
+        | Annotated[Convert, subcommand("convert")]
         | Annotated[List, subcommand("list")]
     )
 
@@ -187,6 +233,7 @@ def _train_type(name: str) -> type:
         f"Train_{name}",
         [
             ("options", flat[TrainOptions], field(default_factory=TrainOptions)),
+            ("columns", Columns, field(default_factory=Columns)),
             ("config", flat[config], field(default_factory=config)),
         ],
         namespace={"__doc__": _algorithms()[name].title, "algorithm": name},
@@ -200,27 +247,30 @@ def _train_type(name: str) -> type:
 def _train(command: Any, arguments: list[str]) -> None:
     """Two readings of the line: the first says which settings to start from, the second puts the line's on top."""
     from waypost import presets
+    from waypost.data.sources import recorded_task
     from waypost.plans import read_plan
     from waypost.runs import execute
 
     kind = type(command.algorithm)
     name = kind.algorithm
     options: TrainOptions = command.algorithm.options
+    columns: Columns = command.algorithm.columns
     out = options.out or Path("runs") / f"{name}-{Path(options.data).stem}"
     if options.resume and (out / "config.json").is_file():
         saved = read_plan(out)
-        options, config = _options_of(saved, options), saved.config
+        options, columns, config = _options_of(saved, options), saved.columns, saved.config
     else:
         config_type = _algorithms()[name].config_type
-        _, steps, settings = presets.find(name, config_type, options.preset, options.data)
+        task = options.env or recorded_task(options.data)
+        _, steps, settings = presets.find(name, config_type, options.preset, options.data, task)
         options, config = replace(options, steps=options.steps or steps), config_type(**settings)
-    start = kind(options, config)
+    start = kind(options, columns, config)
     chosen = tyro.cli(kind, args=arguments[2:], default=start, prog=f"waypost train {name}", config=_STYLE)
-    planned = _plan(name, chosen.options, chosen.config)
+    planned = _plan(name, chosen.options, chosen.columns, chosen.config)
     _run(lambda progress: execute(planned, chosen.options.data, out, options.resume, progress), options.json)
 
 
-def _plan(name: str, options: TrainOptions, config: Any) -> Any:
+def _plan(name: str, options: TrainOptions, columns: Columns, config: Any) -> Any:
     from waypost.envs.tasks import Protocol
     from waypost.plans import plan
 
@@ -235,6 +285,8 @@ def _plan(name: str, options: TrainOptions, config: Any) -> Any:
         log_every=options.log_every,
         init=options.init,
         config=config,
+        columns=columns,
+        stream=options.stream,
     )
     given = options.evaluation
     usual: Protocol = asked.evaluation
@@ -261,6 +313,7 @@ def _options_of(saved: Any, options: TrainOptions) -> TrainOptions:
         rewards=saved.rewards,
         init=Path(saved.init) if saved.init else None,
         log_every=saved.log_every,
+        stream=saved.stream,
         evaluation=EvaluationOptions(protocol.every, protocol.episodes, protocol.last, protocol.seed),
     )
 
@@ -297,9 +350,9 @@ def _run(start: Callable[[Any], Any], as_json: bool) -> None:
 
 def _evaluate(command: Evaluate) -> None:
     from waypost.runs import evaluate
-    from waypost.screen import episodes_bar, show
+    from waypost.screen import counting_bar, show
 
-    with episodes_bar() as progress:
+    with counting_bar("episodes") as progress:
         outcome = evaluate(command.run, command.env, episodes=command.episodes, seed=command.seed, progress=progress)
     show(outcome)
     if command.json:
@@ -312,6 +365,43 @@ def _report(command: Report) -> None:
 
     run = load_run(command.run)
     print(write_report(run, command.out or command.run / "report.html"))
+
+
+def _inspect(command: Inspect) -> int:
+    """Exit code 2 says that training would refuse the data."""
+    from waypost.data.inspect import inspect
+    from waypost.data.sources import read
+    from waypost.report.inspection import supports, write_inspection
+    from waypost.screen import screen, show_inspection
+
+    dataset = read(command.source, command.columns)
+    inspection = inspect(dataset, supports(dataset))
+    show_inspection(inspection)
+    if command.out is not None:
+        write_inspection(inspection, dataset, command.out)
+        screen.print(f"page: {command.out}", soft_wrap=True)
+    if command.json:
+        print(json.dumps(inspection.to_json()))
+    return 2 if any(finding.level == "error" for finding in inspection.findings) else 0
+
+
+def _convert(command: Convert) -> None:
+    from waypost.data.convert import convert
+    from waypost.screen import counting_bar, screen
+
+    with counting_bar("transitions") as progress:
+        rows = convert(
+            command.source,
+            command.out,
+            columns=command.columns,
+            top=command.top,
+            slice=command.slice,
+            drop_actions=command.drop_actions,
+            drop_rewards=command.drop_rewards,
+            overwrite=command.overwrite,
+            progress=progress,
+        )
+    screen.print(f"{rows} transitions: {command.out}", soft_wrap=True)
 
 
 def _list(command: List) -> None:

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from waypost import presets
 from waypost.agents import algorithm as find_algorithm
 from waypost.checkpoint import read_json
+from waypost.data.columns import Columns, columns_from_json
 from waypost.data.dataset import Dataset
+from waypost.data.sources import recorded_task
 from waypost.envs.tasks import TASKS, Convention, Protocol
 from waypost.envs.tasks import task as find_task
 from waypost.errors import WaypostError
 from waypost.policy import config_from_json
 
 DEFAULT_STEPS = 100_000
+
+Stream = Literal["auto", "always", "never"]
+"""Whether data are streamed from the disk instead of being held in memory; auto: if they would not fit."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,8 @@ class Plan:
     log_every: int
     preset: str | None = None
     init: str | None = None
+    columns: Columns = field(default_factory=Columns)
+    stream: Stream = "auto"
 
     def __post_init__(self) -> None:
         if self.steps < 1:
@@ -61,16 +68,18 @@ def plan(
     log_every: int = 500,
     init: str | Path | None = None,
     config: Any = None,
+    columns: Columns | None = None,
+    stream: Stream = "auto",
     **settings: Any,
 ) -> Plan:
     """Resolve what `train` was asked for; see there."""
     chosen = find_algorithm(algorithm)
     name = data.name if isinstance(data, Dataset) else str(data)
-    task_name = env or (data.task if isinstance(data, Dataset) else None) or (name if name in TASKS else None)
+    task_name = env or (data.task if isinstance(data, Dataset) else name if name in TASKS else recorded_task(data))
     if task_name == "none":
         task_name = None
     task = find_task(task_name) if task_name else None
-    used, usual_steps, preset_settings = presets.find(algorithm, chosen.config_type, preset, name)
+    used, usual_steps, preset_settings = presets.find(algorithm, chosen.config_type, preset, name, task_name)
     if config is None:
         try:
             config = chosen.config_type(**{**preset_settings, **settings})
@@ -90,6 +99,8 @@ def plan(
         log_every=log_every,
         preset=used,
         init=str(init) if init else None,
+        columns=columns or Columns(),
+        stream=stream,
     )
 
 
@@ -101,6 +112,7 @@ def plan_from_json(record: dict[str, Any], source: Path) -> Plan:
         fields["config"] = config_from_json(find_algorithm(record["algorithm"]).config_type, record["config"])
         fields["evaluation"] = Protocol(**record["evaluation"])
         fields["seeds"] = tuple(record["seeds"])
+        fields["columns"] = columns_from_json(record.get("columns", {}))
         return Plan(**fields)
     except (KeyError, TypeError) as error:
         raise WaypostError(f"{source}: not the config.json of a run of this version of Waypost ({error})") from None

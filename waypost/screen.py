@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
+from rich.text import Text
 
+from waypost.data.inspect import Inspection, Level
 from waypost.runs import Progress
 
 screen = Console(stderr=True)
@@ -64,16 +67,20 @@ _SHOWN = (
 
 
 @contextmanager
-def episodes_bar() -> Iterator[Callable[[int, int], None]]:
-    with Bar(
-        TextColumn("episodes"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=screen,
-    ) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+def counting_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar that is told how many of how many are done; it shows once there is something to tell."""
+    bar = Bar(TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=screen)
+    task = bar.add_task("", total=None)
+
+    def count(done: int, total: int) -> None:
+        bar.start()
+        bar.update(task, completed=done, total=total)
+
+    try:
+        yield count
+    finally:
+        if bar.live.is_started:
+            bar.stop()
 
 
 def show(outcome: dict[str, Any]) -> None:
@@ -97,3 +104,34 @@ def show(outcome: dict[str, Any]) -> None:
         )
         table.add_row("95 %", *cells)
     screen.print(title, table, f"{outcome['seconds']:.1f} s", sep="\n")
+
+
+_COLOURS: dict[Level, str] = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+_MOST_COLUMNS = 40
+
+
+def show_inspection(inspection: Inspection) -> None:
+    """The health of a data set: summary, columns, algorithms, and last, next to the prompt, what was found."""
+    summary = Table("what", "in these data", title=Text(inspection.name), title_justify="left", title_style="bold")
+    for what, words in inspection.facts():
+        summary.add_row(what, words)
+    columns = Table("column")
+    for name in ("min", "mean", "std", "max"):
+        columns.add_column(name, justify="right", no_wrap=True)
+    columns.add_column("remark")
+    for column, following in pairwise((*inspection.columns[:_MOST_COLUMNS], None)):
+        assert column is not None
+        numbers = ("-" if n is None else f"{n:.4g}" for n in (column.min, column.mean, column.std, column.max))
+        last = following is not None and following.kind != column.kind
+        columns.add_row(Text(column.name), *numbers, Text(column.remark), end_section=last)
+    screen.print(summary, columns, sep="\n")
+    if len(inspection.columns) > _MOST_COLUMNS:
+        screen.print(f"and {len(inspection.columns) - _MOST_COLUMNS} more columns; --json and the page have them all")
+    if inspection.supports:
+        algorithms = Table("algorithm", "can learn from it", "why")
+        for support in inspection.supports:
+            algorithms.add_row(support.algorithm, "yes" if support.supported else "no", Text(support.why))
+        screen.print(algorithms)
+    for finding in inspection.findings:
+        screen.print(Text.assemble((f"{finding.level}: ", _COLOURS[finding.level]), str(finding)))
+    screen.print(inspection.verdict)

@@ -120,6 +120,10 @@ class Algorithm(ABC):
     """The settings; `batch_size` is the one field the loop reads."""
     title: ClassVar[str]
     """One line for `waypost list`."""
+    needs: ClassVar[frozenset[str]] = frozenset({"actions", "rewards"})
+    """Columns the data must have besides states."""
+    without: ClassVar[Mapping[str, str]] = {}
+    """For a column that is missing, what can be trained all the same, in words for `waypost inspect`."""
 
     config: Any
     stages: tuple[Stage, ...]

@@ -60,6 +60,7 @@ class BC(Algorithm):
 
     config_type = Config
     title = "behaviour cloning: do what the data did"
+    needs = frozenset({"actions"})
 
     def __init__(self, config: Config, spec: Spec, steps: int):
         self.config, self.spec = config, spec

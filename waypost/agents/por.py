@@ -25,8 +25,9 @@ V. Both are the field `inverse_temperature` here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -234,6 +235,10 @@ class POR(Algorithm):
 
     config_type = Config
     title = "policy-guided offline RL: value, guide and executor (Xu et al. 2022)"
+    without: ClassVar[Mapping[str, str]] = {
+        "actions": "V and the guide train without: --training guide, with --init RUN for another run's executor",
+        "rewards": "the executor trains without: --training executor",
+    }
 
     def __init__(self, config: Config, spec: Spec, steps: int):
         self.config, self.spec = config, spec

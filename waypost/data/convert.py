@@ -6,7 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from waypost.data.columns import Columns
-from waypost.data.sources import Source, load, writer
+from waypost.data.dataset import Dataset
+from waypost.data.mapped import NpzWriter
+from waypost.data.sources import Source, load, parts, recorded_task, writer
 
 
 def convert(
@@ -23,17 +25,29 @@ def convert(
 ) -> int:
     """Write the data of a source to `out`, in the format its name asks for; the number of transitions written.
 
-    `slice` is taken first, then the best episodes of what is left.
+    `slice` is taken first, then the best episodes of what is left. Of several files that go into one .npz as they are,
+    only one at a time is in memory.
     """
     write = writer(out, overwrite)
+    members = parts(source) if isinstance(source, str | Path) else []
+    one_task = len({recorded_task(member) for member in members}) == 1
+    if len(members) > 1 and one_task and Path(out).suffix == ".npz" and slice is None and top is None:
+        with NpzWriter(out) as joined:
+            for done, member in enumerate(members, 1):
+                joined.append(_without(load(member, columns), drop_actions, drop_rewards))
+                if progress is not None:
+                    progress(done, len(members))
+        return joined.rows
     dataset = load(source, columns)
     if slice is not None:
         dataset = dataset.slice(*slice)
     if top is not None:
         dataset = dataset.top(top)
-    if drop_actions:
-        dataset = dataset.without_actions()
-    if drop_rewards:
-        dataset = dataset.without_rewards()
+    dataset = _without(dataset, drop_actions, drop_rewards)
     write(dataset, Path(out), progress)
     return len(dataset)
+
+
+def _without(dataset: Dataset, actions: bool, rewards: bool) -> Dataset:
+    dataset = dataset.without_actions() if actions else dataset
+    return dataset.without_rewards() if rewards else dataset

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,15 +57,14 @@ def read(source: Source, columns: Columns | None = None) -> Dataset:
     return parts[0] if len(parts) == 1 else concatenate(parts, str(source))
 
 
-def parts(source: str | Path, columns: Columns | None = None) -> Iterator[Dataset]:
-    """The data of a source file by file, so that only one of them need be in memory."""
+def parts(source: str | Path) -> list[str]:
+    """The single names and files a source is made of: the members of a mixture, the files of a folder."""
+    found = []
     for name in _parts(str(source)):
-        path = Path(name)
-        if name not in BUILT_IN and path.is_dir() and not _is_minari(path):
-            for file in _files(path):
-                yield _file(file, columns or Columns())
-        else:
-            yield _one(name, columns or Columns())
+        path = Path(name).expanduser()
+        plain = name not in BUILT_IN and path.is_dir() and not _is_minari(path)
+        found += [str(file) for file in _files(path)] if plain else [name]
+    return found
 
 
 def save(dataset: Dataset, path: str | Path, overwrite: bool = False) -> None:
@@ -104,6 +103,8 @@ def recorded_task(source: str | Path) -> str | None:
     """The task a file or a Minari set says its rewards belong to, without reading the rows."""
     from waypost.data.formats import BY_SUFFIX, minari
 
+    if str(source) in BUILT_IN:
+        return str(source)
     path = Path(source).expanduser()
     if path.is_file() and path.suffix.lower() in BY_SUFFIX:
         return BY_SUFFIX[path.suffix.lower()].task(path)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from waypost.data.columns import Columns, build, fold_arrivals
-from waypost.data.dataset import Dataset
+from waypost.data.dataset import BLOCK, Dataset
 
 ROWS = ("observations", "actions", "rewards", "next_observations", "terminals", "timeouts", "next_valid")
 """The arrays a file of ours holds, one entry per row."""
@@ -21,7 +21,7 @@ def from_arrays(arrays: Mapping[str, Any], columns: Columns, name: str, facts: d
     if facts is not None and not columns:
         values: dict[str, Any] = {role: np.asarray(arrays[role]) for role in ROWS if role in arrays}
         bounds: dict[str, Any] = {bound: np.asarray(arrays[bound]) for bound in BOUNDS if bound in arrays}
-        return Dataset.from_arrays(**values, **bounds, **read_facts(facts), name=name, finite=False)
+        return Dataset.from_arrays(**values, **bounds, **read_facts(facts), name=name, finite=False, copy=False)
     if not columns and "observations" in arrays:
         if "masks" in arrays or ("qpos" in arrays and "terminals" in arrays and "rewards" not in arrays):
             return _ogbench(arrays, name)
@@ -82,7 +82,7 @@ def _ogbench(arrays: Mapping[str, Any], name: str) -> Dataset:
         starts = np.append(True, ends[:-1])
         roles = fold_arrivals(roles, ends & ~starts, name)
     notes = ("read as OGBench: terminals end trajectories, masks say where the task ended",)
-    return Dataset.from_arrays(**roles, name=name, notes=notes, finite=False)
+    return Dataset.from_arrays(**roles, name=name, notes=notes, finite=False, copy=False)
 
 
 def _maze2d(arrays: Mapping[str, Any], name: str) -> Dataset:
@@ -101,6 +101,7 @@ def _maze2d(arrays: Mapping[str, Any], name: str) -> Dataset:
         name=name,
         notes=("read as D4RL's maze2d: timeouts mark goals reached, the next state is real there",),
         finite=False,
+        copy=False,
     )
 
 
@@ -115,13 +116,15 @@ def _without_runs(arrays: Mapping[str, Any], name: str) -> Dataset:
     rows = len(observations)
     bounds: dict[str, Any] = {bound: np.asarray(arrays[bound]) for bound in BOUNDS if bound in arrays}
     if observations.ndim != 2 or terminals.shape != (rows,) or terminals.dtype.kind not in "fiub":
-        return Dataset.from_arrays(**roles, **bounds, name=name, finite=False)
+        return Dataset.from_arrays(**roles, **bounds, name=name, finite=False, copy=False)
     ended = terminals != 0
     cut = np.asarray(roles["timeouts"]) != 0 if "timeouts" in roles else np.zeros(rows, bool)
-    inside = _one_trajectory(observations, ended | cut) if cut.shape == (rows,) else np.zeros(rows, bool)
-    goes_on = ended & ~cut & np.append(ended[1:], False) & inside
+    goes_on = np.zeros(rows, bool)
+    if cut.shape == (rows,):
+        goes_on = ended & ~cut & np.append(ended[1:], False)
+        goes_on[goes_on] = _one_trajectory(observations, ended | cut, np.flatnonzero(goes_on))
     if not goes_on.any():
-        return Dataset.from_arrays(**roles, **bounds, name=name, finite=False)
+        return Dataset.from_arrays(**roles, **bounds, name=name, finite=False, copy=False)
     begins_ended = np.append(False, goes_on[:-1])
     kept = ~begins_ended
     ends = ended | cut
@@ -136,11 +139,18 @@ def _without_runs(arrays: Mapping[str, Any], name: str) -> Dataset:
     )
 
 
-def _one_trajectory(observations: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Rows whose following row is as near as neighbours inside an episode are: no reset lies between."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        steps = np.abs(np.diff(observations.astype(np.float32, copy=False), axis=0)).max(axis=1)
-    inside = steps[~ends[:-1]]
+def _one_trajectory(observations: np.ndarray, ends: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Whether the row after each of these is as near as neighbours inside an episode are: no reset lies between."""
+    if not len(rows):
+        return np.zeros(0, bool)
+    inside = np.flatnonzero(~ends[:-1])
     if not len(inside):
-        return np.zeros(len(observations), bool)
-    return np.append(steps <= np.nanmax(inside), False)
+        return np.zeros(len(rows), bool)
+    usual = max(_steps(observations, part).max() for part in np.array_split(inside, 1 + len(inside) // BLOCK))
+    return _steps(observations, rows) <= usual
+
+
+def _steps(observations: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """How far it is from each of these rows to the next, by the column that moves most."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.nan_to_num(np.abs(observations[rows + 1] - observations[rows])).max(axis=1)

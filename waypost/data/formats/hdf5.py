@@ -44,6 +44,9 @@ class _Arrays(Mapping[str, np.ndarray]):
         # Small arrays may lie in the header, which counts as no storage.
         return max(int(entry.id.get_storage_size()), 4096)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.found  # without reading it
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.found)
 

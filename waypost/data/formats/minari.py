@@ -162,6 +162,7 @@ def _episodes(
         observation_names=names,
         notes=notes,
         finite=False,
+        copy=False,
     )
 
 
@@ -259,7 +260,7 @@ def _ours(episodes: list[dict[str, Any]], metadata: dict[str, Any], actions: Any
     for field in ("actions", "rewards"):
         if not record[field]:
             del rows[field]
-    return Dataset.from_arrays(**rows, **bounds, **read_facts(record), name=name, finite=False)
+    return Dataset.from_arrays(**rows, **bounds, **read_facts(record), name=name, finite=False, copy=False)
 
 
 # -- writing -----------------------------------------------------------------------------------------

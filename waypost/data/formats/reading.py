@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from waypost.errors import WaypostError
+from waypost.memory import available_memory
 
 MOST_PACKED = 1100
 """No packing in use makes data smaller than by this factor; what claims more is damaged."""
@@ -39,19 +39,3 @@ def plausible(path: Path, field: str, claimed: int, stored: int) -> None:
             f"{path}: {field} needs {claimed / 1e9:.1f} GB, {room / 1e9:.1f} GB are free; "
             "see docs/large-data.md on data larger than memory"
         )
-
-
-def available_memory() -> int:
-    """Bytes this process may still ask for: what the machine has free, within the limits set for it."""
-    room = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 1 << 62
-    meminfo = Path("/proc/meminfo")
-    if meminfo.is_file():
-        for line in meminfo.read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                room = int(line.split()[1]) * 1024
-    with suppress(ImportError):  # no such thing on Windows
-        import resource
-
-        limits = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
-        room = min([room, *(limit for limit in limits if limit != resource.RLIM_INFINITY)])
-    return room

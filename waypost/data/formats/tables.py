@@ -58,6 +58,9 @@ class _Fields(Mapping[str, np.ndarray]):
             raise WaypostError(f"{self.name}: {field!r} holds lists of lists; flatten each row to one list of numbers")
         return np.asarray(flat.to_numpy(zero_copy_only=False)).reshape(len(column), lengths[0] if lengths else 0)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.table.column_names  # without reading it
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.table.column_names)
 
@@ -86,7 +89,7 @@ def from_table(table: Any, columns: Columns, name: str) -> Dataset:
         bound: np.asarray(facts[bound], np.float32) for bound in BOUNDS if facts.get(bound) is not None
     }
     rows: dict[str, Any] = {role: fields[role] for role in ROWS if role in fields}
-    return Dataset.from_arrays(**rows, **bounds, **read_facts(facts), name=name, finite=False)
+    return Dataset.from_arrays(**rows, **bounds, **read_facts(facts), name=name, finite=False, copy=False)
 
 
 def read_parquet(path: Path, columns: Columns) -> Dataset:

@@ -1,0 +1,299 @@
+"""The page about a data set says what was found and shows the data, whatever state they are in."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from rich.console import Console
+from test_page import Outline, assert_self_contained
+
+from waypost import screen
+from waypost.agents import ALGORITHMS
+from waypost.data.dataset import Dataset
+from waypost.data.inspect import Column, inspect
+from waypost.report import inspection as page
+from waypost.report.page import SPACE
+
+ROWS = 600
+
+
+def data(**changes: Any) -> Dataset:
+    """A walk in a plane: episodes of 60 rows, every other one ends early in a terminal."""
+    rng = np.random.default_rng(0)
+    actions = rng.uniform(-1, 1, (ROWS, 2))
+    whole = {
+        "observations": np.cumsum(actions, axis=0),
+        "actions": actions,
+        "rewards": rng.normal(size=ROWS),
+        "terminals": np.arange(ROWS) % 120 == 40,
+        "timeouts": np.arange(ROWS) % 60 == 59,
+        "action_low": -1.0,
+        "action_high": 1.0,
+        "name": "walk",
+        "observation_names": ("x", "y"),
+    }
+    return Dataset.from_arrays(**{**whole, **changes}, finite=False)
+
+
+def broken() -> Dataset:
+    """NaN and infinities, no reward, no width of an action, and names that are not HTML."""
+    observations = np.random.default_rng(0).normal(size=(ROWS, 4))
+    observations[:, 2] = np.nan
+    observations[3, 0] = np.inf
+    return data(
+        observations=observations,
+        rewards=np.full(ROWS, np.nan),
+        actions=np.full((ROWS, 2), np.nan),
+        action_low=None,
+        action_high=None,
+        name="<script>",
+        observation_names=("$a^$", "<script>", "[red]", "&"),
+    )
+
+
+def html(dataset: Dataset) -> str:
+    return page.render_inspection(inspect(dataset, page.supports(dataset)), dataset)
+
+
+def pictures(text: str) -> list[str]:
+    outline = Outline(text)
+    found = [svg for svg in outline.all("svg") if svg.get("role") == "img"] + outline.all("img")
+    return [str(picture.get("aria-label") or picture.get("alt")) for picture in found]
+
+
+def test_page_is_self_contained_and_written_whole(tmp_path: Path) -> None:
+    dataset = data()
+    path = tmp_path / "deep" / "walk.html"
+    assert page.write_inspection(inspect(dataset), dataset, path) == path
+    text = path.read_text()
+    assert text.startswith("<!DOCTYPE html>")
+    assert_self_contained(text)
+    assert len(text) < 1_000_000
+    assert [entry.name for entry in path.parent.iterdir()] == ["walk.html"]
+
+
+def test_page_shows_findings_facts_algorithms_and_columns() -> None:
+    dataset = data(rewards=np.zeros(ROWS), actions=np.tile([[0.25, -1.5], [-0.75, 0.5]], (ROWS // 2, 1)))
+    outline = Outline(html(dataset))
+    assert "Health of walk 600 transitions in 15 episodes: 2 warnings, 1 note." in outline.plain
+    assert "Warning, no reward signal: all rewards are 0" in outline.plain
+    assert "Warning, actions outside: actions leave their bounds by up to 0.5" in outline.plain
+    assert re.search(r"Rows \d+, \d+, \d+, \d+, \d+, \.\.\. \(\d+ in all\)", outline.plain)
+    assert outline.plain.index("Warning, no reward") < outline.plain.index("Summary")
+    cells = outline.cells
+    assert cells[cells.index("por") + 1] == "no"
+    assert cells[cells.index("bc") : cells.index("bc") + 3] == ["bc", "yes", "the data have actions"]
+    assert cells[cells.index("Rewards") + 1] == "0 % not 0, 1 different value"
+    at = cells.index("reward")
+    assert cells[at : at + 7] == ["reward", "reward", "0", "0", "0", "0", "never changes"]
+    assert {header.get("scope") for header in outline.all("th")} == {"col", "row"}
+
+
+def test_sound_data_are_told_so() -> None:
+    ends = data().ends
+    following = np.where(ends[:, None], data().observations + 0.1, np.roll(data().observations, -1, axis=0))
+    dataset = data(next_observations=following)
+    assert "Nothing to put right, nothing to doubt." in Outline(html(dataset)).plain
+
+
+def test_every_picture_is_there_and_described() -> None:
+    words = pictures(html(data()))
+    assert [text.split(",")[0].split(" of ")[0] for text in words] == [
+        "Histogram",
+        "Histogram",
+        "Histogram",
+        "Density",
+        "Ranges",
+        "Histogram",
+        "Histogram",
+    ]
+    assert "Histogram of action 1, bounds -1 and 1." in words
+    assert len(Outline(html(data())).all("figure")) == len(words) == 7
+
+
+def test_ids_are_unique() -> None:
+    ids = [attributes["id"] for _, attributes in Outline(html(data())).tags if "id" in attributes]
+    assert len(ids) == len(set(ids)) > 50
+
+
+def test_page_of_the_worst_data_is_whole_and_escaped() -> None:
+    text = html(broken())
+    outline = Outline(text)
+    assert "<script" not in text.lower()
+    assert "Error, not finite: observations are NaN or infinite" in outline.plain
+    assert "nan" not in outline.plain
+    assert [picture.split()[0] for picture in pictures(text)] == ["Histogram", "Density", "Ranges"]
+    assert "Histogram of action" not in text
+
+
+@pytest.mark.parametrize("dataset", [data().without_actions().without_rewards(), data(observation_names=())])
+def test_page_without_some_columns(dataset: Dataset) -> None:
+    assert Outline(html(dataset)).plain
+
+
+def test_many_columns_and_actions_are_cut_short_and_said_so() -> None:
+    rng = np.random.default_rng(0)
+    dataset = Dataset.from_arrays(rng.normal(size=(50, 40)), actions=rng.normal(size=(50, 26)))
+    outline = Outline(html(dataset))
+    assert "Ranges of the first 30 of 66 columns" in outline.plain
+    assert "2 more actions are not drawn." in outline.plain
+    assert "action 25" in outline.cells
+
+
+# -- figures ---------------------------------------------------------------------------------------
+
+
+def test_coverage_of_a_plane_is_the_plane_itself() -> None:
+    seen = page.coverage(data())
+    assert seen is not None
+    assert seen.axes == ("x", "y")
+    assert seen.plane
+    np.testing.assert_array_equal(seen.points, data().observations)
+
+
+def test_coverage_of_more_columns_is_their_principal_components() -> None:
+    rng = np.random.default_rng(0)
+    hidden = rng.normal(size=(500, 2))
+    states = np.column_stack([hidden @ rng.normal(size=(2, 5)) * 10.0 ** np.arange(5), np.zeros(500)])
+    seen = page.coverage(Dataset.from_arrays(states))
+    assert seen is not None
+    assert not seen.plane
+    assert f"principal components, 100{SPACE}%" in seen.words
+    # Uncorrelated, the larger first.
+    covariance = np.cov(seen.points.T)
+    assert covariance[0, 0] > covariance[1, 1]
+    assert abs(covariance[0, 1]) < 1e-6 * covariance[0, 0]
+
+
+def test_states_without_two_directions_have_no_coverage_picture() -> None:
+    assert page.coverage(Dataset.from_arrays(np.column_stack([np.arange(9.0), *np.zeros((2, 9))]))) is None
+    assert page.coverage(Dataset.from_arrays(np.full((9, 3), np.nan), finite=False)) is None
+
+
+def test_coverage_map_counts_every_state() -> None:
+    seen = page.coverage(data())
+    assert seen is not None
+    axes = page.coverage_map(seen).axes[0]
+    assert axes.collections[0].get_array().sum() == ROWS
+    assert (axes.get_xlabel(), axes.get_ylabel(), axes.get_aspect()) == ("x", "y", 1.0)
+
+
+def test_length_histogram_keeps_terminals_and_timeouts_apart() -> None:
+    figure = page.length_histogram(data())
+    heights = [sum(bar.get_height() for bar in bars) for bars in figure.axes[0].containers]
+    assert heights == [10, 5]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["timeout (10)", "terminal (5)"]
+
+
+def test_action_histogram_shows_the_bounds() -> None:
+    axes = page.action_histogram(np.linspace(-0.5, 0.5, 100), 3, (-1.0, 2.0)).axes[0]
+    assert [line.get_xdata()[0] for line in axes.lines] == [-1, 2]
+    assert sum(bar.get_height() for bar in axes.patches) == 100
+    assert axes.get_title(loc="left") == "action 3"
+
+
+def test_column_ranges_reach_from_smallest_to_largest() -> None:
+    columns = [
+        Column("a$b$", "observation", -2, 0, 1, 5, False, None),
+        Column("c", "action", 3, 3, 0, 3, True, None),
+    ]
+    axes = page.column_ranges(columns).axes[0]
+    np.testing.assert_array_equal(axes.collections[0].get_segments(), [[[-2, 0], [5, 0]], [[3, 1], [3, 1]]])
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a$b$", "c"]
+    assert axes.get_xscale() == "linear"
+    huge = Column("d", "observation", 0, 1, 1, 1e6, False, None)
+    assert page.column_ranges([*columns, huge]).axes[0].get_xscale() == "symlog"
+
+
+# -- which algorithms ------------------------------------------------------------------------------
+
+
+def verdicts(dataset: Dataset) -> dict[str, tuple[bool, str]]:
+    found = page.supports(dataset)
+    assert [support.algorithm for support in found] == list(ALGORITHMS)
+    return {support.algorithm: (support.supported, support.why) for support in found}
+
+
+def test_whole_data_support_every_algorithm() -> None:
+    assert all(supported for supported, _ in verdicts(data()).values())
+
+
+def test_without_actions_por_trains_in_part_and_bc_not_at_all() -> None:
+    found = verdicts(data().without_actions())
+    assert found["bc"] == (False, "the data have no actions")
+    assert not found["por"][0]
+    assert "the data have no actions; V and the guide train without: --training guide" in found["por"][1]
+
+
+def test_without_rewards_bc_trains_and_por_in_part() -> None:
+    found = verdicts(data().without_rewards())
+    assert found["bc"][0]
+    assert not found["por"][0]
+    assert "--training executor" in found["por"][1]
+    assert verdicts(data().without_rewards().without_actions())["por"] == (
+        False,
+        "the data have no actions and no rewards",
+    )
+
+
+def test_rewards_that_say_nothing_support_cloning_only() -> None:
+    found = verdicts(data(rewards=np.zeros(ROWS)))
+    assert found["bc"][0]
+    assert found["por"] == (False, "all rewards are 0: nothing to learn beyond doing what the data did")
+
+
+def test_without_any_next_state_nothing_that_looks_ahead_can_learn() -> None:
+    found = verdicts(data(terminals=None, next_valid=np.zeros(ROWS)))
+    assert found["bc"][0]
+    assert found["por"] == (False, "no row has a known next state: store next_observations")
+
+
+def test_what_an_algorithm_needs_is_read_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Dreamer(ALGORITHMS["bc"]):
+        needs: ClassVar = frozenset({"rewards"})
+        without: ClassVar = {"rewards": "the model trains without"}
+
+    monkeypatch.setitem(ALGORITHMS, "dreamer", Dreamer)
+    assert verdicts(data().without_actions())["dreamer"] == (True, "the data have rewards")
+    assert verdicts(data().without_rewards())["dreamer"] == (
+        False,
+        "the data have no rewards; the model trains without",
+    )
+
+
+# -- the terminal ----------------------------------------------------------------------------------
+
+
+def shown(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> str:
+    out = io.StringIO()
+    monkeypatch.setattr(screen, "screen", Console(file=out, width=200))
+    screen.show_inspection(inspect(dataset, page.supports(dataset)))
+    return out.getvalue()
+
+
+def test_the_terminal_shows_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = shown(data(rewards=np.zeros(ROWS)), monkeypatch)
+    assert "warning: all rewards are 0" in text
+    assert re.search(r"episodes +│ 15 ", text)
+    assert re.search(r"action 1 +│ +-0\.99", text)
+    assert re.search(r"por +│ no +│ all rewards are 0", text)
+    assert text.rstrip().splitlines()[-1] == "600 transitions in 15 episodes: 1 warning, 1 note"
+
+
+def test_names_are_not_markup_in_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = shown(broken(), monkeypatch)
+    assert "[red]" in text
+    assert "error: observations are NaN or infinite in 600 of 600 rows ($a^$, [red])" in text
+
+
+def test_very_many_columns_are_cut_short_in_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = Dataset.from_arrays(np.random.default_rng(0).normal(size=(20, 50)))
+    text = shown(wide, monkeypatch)
+    assert "observation 39" in text
+    assert "observation 40" not in text
+    assert "and 10 more columns" in text

@@ -1,0 +1,293 @@
+"""The page about a data set's health, and which algorithms can learn from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from waypost.agents import ALGORITHMS
+from waypost.agents.agent import Algorithm
+from waypost.checkpoint import write_text
+from waypost.data.dataset import Dataset
+from waypost.data.inspect import Column, Inspection, Support, no_signal
+from waypost.report.figures import INK, STYLED, _colour_bar, _new
+from waypost.report.page import DASH, SPACE, Picture, _picture
+
+SAMPLE = 200_000
+"""Rows drawn, evenly from all; more would change no picture."""
+MOST_ACTIONS, MOST_COLUMNS = 24, 30
+"""Actions and columns drawn."""
+TERMINAL, TIMEOUT, BOUND = "#e69f00", INK, "#d55e00"
+
+
+# -- which algorithms ------------------------------------------------------------------------------
+
+
+def supports(dataset: Dataset) -> tuple[Support, ...]:
+    """For each algorithm there is, whether these data have what it needs."""
+    return tuple(_support(name, algorithm, dataset) for name, algorithm in ALGORITHMS.items())
+
+
+def _support(name: str, algorithm: type[Algorithm], dataset: Dataset) -> Support:
+    missing = sorted(column for column in algorithm.needs if getattr(dataset, column) is None)
+    if missing:
+        hint = algorithm.without.get(missing[0]) if len(missing) == 1 else None
+        return Support(name, False, f"the data have no {' and no '.join(missing)}" + (f"; {hint}" if hint else ""))
+    if "rewards" in algorithm.needs:
+        silent = no_signal(dataset)
+        if silent:
+            return Support(name, False, f"{silent}: nothing to learn beyond doing what the data did")
+        if not (dataset.next_valid | dataset.terminals).any():
+            return Support(name, False, "no row has a known next state: store next_observations")
+    return Support(name, True, f"the data have {' and '.join(sorted(algorithm.needs))}")
+
+
+# -- the page --------------------------------------------------------------------------------------
+
+
+def write_inspection(inspection: Inspection, dataset: Dataset, path: Path) -> Path:
+    """Write the page: the whole of it or nothing."""
+    write_text(path, render_inspection(inspection, dataset))
+    return path
+
+
+def render_inspection(inspection: Inspection, dataset: Dataset) -> str:
+    """Return the whole page as HTML."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("inspection.html").render(
+        title=f"Health of {inspection.name}",
+        summary=f"{inspection.verdict}.",
+        task=inspection.task,
+        findings=inspection.findings,
+        facts=[(what[0].upper() + what[1:], words) for what, words in inspection.facts()],
+        supports=inspection.supports,
+        pictures=_pictures(dataset, inspection.columns),
+        actions=_action_pictures(dataset),
+        unseen_actions=max(0, (dataset.action_size or 0) - MOST_ACTIONS),
+        columns=[(column.name, _cells(column)) for column in inspection.columns],
+    )
+
+
+def _cells(column: Column) -> list[str]:
+    numbers = (column.min, column.mean, column.std, column.max)
+    return [column.kind, *(DASH if number is None else f"{number:.4g}" for number in numbers), column.remark]
+
+
+def _pictures(dataset: Dataset, columns: Sequence[Column]) -> list[Picture]:
+    """What can be drawn of these data."""
+    pictures = []
+    if dataset.rewards is not None:
+        returns, rewards = _known(dataset.episode_returns), _known(dataset.rewards)
+        if len(returns):
+            pictures.append(
+                _picture(
+                    histogram(returns, "return (sum of rewards)", "episodes"),
+                    "Returns of the episodes.",
+                    f"Histogram of episode returns, from {returns.min():.4g} to {returns.max():.4g}.",
+                )
+            )
+            pictures.append(
+                _picture(
+                    histogram(rewards, "reward", "rows", logarithmic=True),
+                    "Rewards of all rows; the number of rows is on a logarithmic scale.",
+                    f"Histogram of rewards, from {rewards.min():.4g} to {rewards.max():.4g}.",
+                )
+            )
+    pictures.append(
+        _picture(
+            length_histogram(dataset),
+            "Episode lengths, by what ended the episode.",
+            "Histogram of episode lengths, terminals and timeouts apart.",
+        )
+    )
+    seen = coverage(dataset)
+    if seen is not None:
+        pictures.append(
+            _picture(coverage_map(seen), f"Where the data are: {seen.words}.", f"Density of the states: {seen.words}.")
+        )
+    drawn = [column for column in columns if column.min is not None]
+    if drawn:
+        of = f"the first {MOST_COLUMNS} of {len(drawn)} columns" if len(drawn) > MOST_COLUMNS else "all columns"
+        pictures.append(
+            _picture(
+                column_ranges(drawn[:MOST_COLUMNS]),
+                f"Ranges of {of}: line from smallest to largest, bar one standard deviation around the mean.",
+                f"Ranges of {of}; the numbers are in the table of columns.",
+            )
+        )
+    return pictures
+
+
+def _action_pictures(dataset: Dataset) -> list[Picture]:
+    if dataset.actions is None:
+        return []
+    rows = _sample(len(dataset))
+    pictures = []
+    for number in range(min(dataset.actions.shape[1], MOST_ACTIONS)):
+        values = _known(dataset.actions[rows, number])
+        bounds = [float(side[number]) for side in (dataset.require("action_low"), dataset.require("action_high"))]
+        if len(values) and np.isfinite(bounds).all():
+            words = f"action {number}, bounds {bounds[0]:.4g} and {bounds[1]:.4g}"
+            pictures.append(_picture(action_histogram(values, number, bounds), words, f"Histogram of {words}."))
+    return pictures
+
+
+def _known(values: np.ndarray) -> np.ndarray:
+    return values[np.isfinite(values)].astype(np.float64)
+
+
+def _sample(rows: int) -> np.ndarray:
+    return np.linspace(0, rows - 1, min(rows, SAMPLE)).astype(np.int64)
+
+
+# -- where the data are ----------------------------------------------------------------------------
+
+
+class Coverage(NamedTuple):
+    """States as places in a plane."""
+
+    points: np.ndarray
+    axes: tuple[str, str]
+    words: str
+    plane: bool
+    """The axes are lengths of one world, so they have one scale."""
+
+
+def coverage(dataset: Dataset) -> Coverage | None:
+    """The plane the states live in, or the one that shows most of them; None where states have no two directions."""
+    states = dataset.observations[_sample(len(dataset))].astype(np.float64)
+    names = dataset.observation_names
+    plane = dataset.observation_size == 2 or [name.lower() for name in names[:2]] == ["x", "y"]
+    # A column that is mostly unknown must not take the others' rows with it.
+    states = states[:, :2] if plane else states[:, np.isfinite(states).mean(axis=0) > 0.5]
+    states = states[np.isfinite(states).all(axis=1)]
+    if plane and len(states):
+        first, second = names[:2] or ("observation 0", "observation 1")
+        return Coverage(states, (first, second), "the first two columns of the state", True)
+    std = states.std(axis=0) if len(states) else np.zeros(0)
+    if (std > 0).sum() < 2:
+        return None
+    scaled = (states - states.mean(axis=0))[:, std > 0] / std[std > 0]
+    variances, directions = np.linalg.eigh(scaled.T @ scaled / len(scaled))
+    share = variances[-2:].sum() / variances.sum()
+    points = scaled @ directions[:, :-3:-1]
+    words = f"the first two principal components, {100 * share:.0f}{SPACE}% of the variance of the scaled states"
+    return Coverage(points, ("component 1", "component 2"), words, False)
+
+
+# -- figures ---------------------------------------------------------------------------------------
+
+
+def _finish(axes: Axes, across: str, up: str) -> None:
+    axes.set_xlabel(across, parse_math=False)
+    axes.set_ylabel(up)
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.grid(color="0.9", lw=0.6)
+    axes.set_axisbelow(True)
+
+
+@STYLED
+def histogram(values: np.ndarray, across: str, up: str, logarithmic: bool = False) -> Figure:
+    """Show how often values occur."""
+    figure = _new(4.5, 3.0)
+    axes = figure.add_subplot()
+    axes.hist(values, bins=int(np.clip(2 * np.sqrt(len(values)), 10, 50)), color=INK, log=logarithmic)
+    _finish(axes, across, up)
+    if logarithmic:
+        axes.set_ylim(bottom=0.7)
+    else:
+        axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+    return figure
+
+
+@STYLED
+def length_histogram(dataset: Dataset) -> Figure:
+    """Show how long episodes are, terminals apart from timeouts."""
+    figure = _new(4.5, 3.0)
+    axes = figure.add_subplot()
+    lengths, terminal = dataset.episode_lengths, dataset.terminals[dataset.ends]
+    edges = np.linspace(0, lengths.max() + 1, min(int(lengths.max()) + 1, 50) + 1)
+    axes.hist(
+        [lengths[~terminal], lengths[terminal]],
+        bins=edges.tolist(),
+        stacked=True,
+        color=[TIMEOUT, TERMINAL],
+        label=[f"timeout ({(~terminal).sum()})", f"terminal ({terminal.sum()})"],
+    )
+    _finish(axes, "episode length (rows)", "episodes")
+    axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+    figure.legend(loc="outside upper center", ncols=2, frameon=False)
+    return figure
+
+
+@STYLED
+def action_histogram(values: np.ndarray, number: int, bounds: Sequence[float]) -> Figure:
+    """Show how often an action takes a value, with its bounds."""
+    figure = _new(3.4, 2.3)
+    axes = figure.add_subplot()
+    axes.hist(values, bins=50, color=INK)
+    for bound in bounds:
+        axes.axvline(bound, color=BOUND, lw=1.2, ls="--")
+    _finish(axes, "value; dashed: bounds", "rows")
+    axes.set_title(f"action {number}", loc="left")
+    return figure
+
+
+@STYLED
+def coverage_map(seen: Coverage) -> Figure:
+    """Show how many states lie where."""
+    figure = _new(4.5, 4.0)
+    axes = figure.add_subplot()
+    counts, xs, ys = np.histogram2d(seen.points[:, 0], seen.points[:, 1], bins=80)
+    image = axes.pcolormesh(
+        xs,
+        ys,
+        np.ma.masked_equal(counts.T, 0),
+        cmap="viridis_r",
+        norm=LogNorm(1, max(counts.max(), 2)),
+        rasterized=True,
+    )
+    _colour_bar(figure, axes, image, "states")
+    axes.set(aspect="equal" if seen.plane else "auto")
+    axes.set_xlabel(seen.axes[0], parse_math=False)
+    axes.set_ylabel(seen.axes[1], parse_math=False)
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    return figure
+
+
+@STYLED
+def column_ranges(columns: Sequence[Column]) -> Figure:
+    """Show each column's range, mean and standard deviation."""
+    low, mean, std, high = (
+        np.array([getattr(column, number) for column in columns], float) for number in ("min", "mean", "std", "max")
+    )
+    figure = _new(4.5, 1.2 + 0.19 * len(columns))
+    axes = figure.add_subplot()
+    places = np.arange(len(columns))
+    axes.hlines(places, low, high, color=INK, lw=1)
+    axes.hlines(places, mean - std, mean + std, color=INK, lw=4, alpha=0.45)
+    axes.plot(mean, places, "|", color=INK, ms=8)
+    dead = np.array([column.dead for column in columns])
+    axes.plot(mean[dead], places[dead], "x", color=BOUND, ms=6, label="never changes")
+    if max(abs(low).max(), abs(high).max()) > 50:
+        axes.set_xscale("symlog", linthresh=1)
+    _finish(axes, "value", "")
+    axes.set_yticks(places, [column.name for column in columns], parse_math=False)
+    axes.set_ylim(len(columns) - 0.4, -0.6)
+    if dead.any():
+        figure.legend(loc="outside upper center", frameon=False)
+    return figure
