@@ -281,3 +281,28 @@ def test_doubts_are_printed_once_before_training(capfd: pytest.CaptureFixture[st
     assert "rewards" in err.split("warning: ")[1]
     clean = call(capfd, "train", "bc", "--data", "t-maze", "--out", tmp_path / "clean", *TINY, "--hidden", 8)[2]
     assert "warning" not in clean
+
+
+def test_collect_records_a_replica(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAYPOST_DATA", str(tmp_path / "kept"))
+    code, out, err = call(capfd, "collect", "hopper-random", "--transitions", 300, "--json")
+    assert code == 0
+    file = tmp_path / "kept" / "hopper-random-300.npz"
+    assert json.loads(out.splitlines()[-1])["file"] == str(file)
+    data = waypost.load(file)
+    assert (len(data), data.task) == (300, "hopper-random")
+    assert str(file) in err
+    before = file.read_bytes()
+    assert call(capfd, "collect", "hopper-random", "--transitions", 300)[0] == 2
+    assert call(capfd, "collect", "hopper-random", "--transitions", 300, "--workers", 1, "--overwrite")[0] == 0
+    assert file.read_bytes() == before
+    assert (
+        call(capfd, "collect", "hopper-random", "--transitions", 300, "--seed", 1, "--out", tmp_path / "a.hdf5")[0] == 0
+    )
+    assert waypost.load(tmp_path / "a.hdf5").fingerprint() != data.fingerprint()
+    code, _, err = call(capfd, "collect", "hopper-nothing")
+    assert code == 2
+    assert "hopper-medium" in err
+    assert call(capfd, "collect", "hopper-random", "--transitions", 0)[0] == 2

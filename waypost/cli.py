@@ -110,6 +110,26 @@ class Report:
 
 
 @dataclass(frozen=True)
+class Collect:
+    """Record one of D4RL's data sets anew, with the policies that come with Waypost; nothing is downloaded."""
+
+    name: tyro.conf.Positional[str]
+    """Which one, see `waypost list`: hopper-medium, antmaze-umaze, ..."""
+    transitions: int | None = None
+    """How many; by default as many as D4RL's has."""
+    seed: int = 0
+    """The same seed gives the same data."""
+    out: Path | None = None
+    """File to write; by default where `--data NAME` looks for it: in $WAYPOST_DATA or ~/.waypost/data."""
+    workers: int | None = None
+    """Processes that share the work; by default one per core."""
+    overwrite: bool = False
+    """Replace the file if it is there."""
+    json: bool = False
+    """Print the set's figures as one JSON object, the last line on stdout."""
+
+
+@dataclass(frozen=True)
 class Inspect:
     """Look at data before training on them: what is in them, what is wrong, what they are good for."""
 
@@ -186,6 +206,8 @@ def _dispatch(arguments: list[str]) -> int:
         _report(command)
     elif isinstance(command, List):
         _list(command)
+    elif isinstance(command, Collect):
+        _collect(command)
     elif isinstance(command, Inspect):
         return _inspect(command)
     elif isinstance(command, Convert):
@@ -212,6 +234,7 @@ def _commands() -> Any:
         | Annotated[every_train, subcommand("train")]
         | Annotated[Evaluate, subcommand("evaluate")]
         | Annotated[Report, subcommand("report")]
+        | Annotated[Collect, subcommand("collect")]
         | Annotated[Inspect, subcommand("inspect")]
         | Annotated[Convert, subcommand("convert")]
         | Annotated[List, subcommand("list")]
@@ -367,6 +390,26 @@ def _report(command: Report) -> None:
     print(write_report(run, command.out or command.run / "report.html"))
 
 
+def _collect(command: Collect) -> None:
+    from waypost.data.inspect import inspect
+    from waypost.data.replicas import collect, replica_named
+    from waypost.data.sources import replica_file, writer
+    from waypost.report.inspection import supports
+    from waypost.screen import counting_bar, screen, show_inspection
+
+    replica_named(command.name)
+    out = command.out or replica_file(command.name, command.transitions, command.seed)
+    write = writer(out, command.overwrite)
+    with counting_bar("transitions") as progress:
+        dataset = collect(command.name, command.transitions, command.seed, command.workers, progress)
+    write(dataset, out, None)
+    inspection = inspect(dataset, supports(dataset))
+    show_inspection(inspection)
+    screen.print(f"data: {out}", soft_wrap=True)
+    if command.json:
+        print(json.dumps(inspection.to_json() | {"file": str(out)}))
+
+
 def _inspect(command: Inspect) -> int:
     """Exit code 2 says that training would refuse the data."""
     from waypost.data.inspect import inspect
@@ -405,6 +448,7 @@ def _convert(command: Convert) -> None:
 
 
 def _list(command: List) -> None:
+    from waypost.data.replicas import REPLICAS
     from waypost.data.sources import BUILT_IN
     from waypost.envs.tasks import TASKS
     from waypost.presets import presets
@@ -415,6 +459,7 @@ def _list(command: List) -> None:
         ],
         "tasks": [{"name": t.name, "title": t.summary, "suite": t.suite, "env": t.env_id} for t in TASKS.values()],
         "data": [{"name": name, "title": what} for name, (what, _) in BUILT_IN.items()],
+        "replicas": [{"name": name, "title": replica.summary} for name, replica in REPLICAS.items()],
     }
     if command.json:
         print(json.dumps(listing))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import waypost
-from waypost.data.sources import BUILT_IN
+from waypost.data.sources import BUILT_IN, recorded_task, replica_file
 from waypost.errors import WaypostError
 
 
@@ -58,3 +58,28 @@ def test_the_t_maze_needs_stitching() -> None:
     # The best tenth by return never saw the eastern arm.
     best = np.argsort(data.episode_returns)[-10:]
     assert data.observations[np.isin(data.episode_of, best), 0].max() < 1
+
+
+def test_a_replica_is_recorded_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WAYPOST_DATA", str(tmp_path))
+    recorded: list[str] = []
+
+    def collect(name: str, progress: object) -> waypost.Dataset:
+        recorded.append(name)
+        return waypost.load("t-maze").named(name, task=name)
+
+    monkeypatch.setattr("waypost.data.sources.collect", collect)
+    first, again = waypost.load("hopper-medium"), waypost.load("hopper-medium")
+    assert recorded == ["hopper-medium"]
+    assert first.name == again.name == first.task == "hopper-medium"
+    assert first.fingerprint() == again.fingerprint()
+    assert [file.name for file in tmp_path.iterdir()] == ["hopper-medium.npz"]
+    assert recorded_task("hopper-medium") == "hopper-medium"
+
+
+def test_other_sizes_and_seeds_of_a_replica_have_files_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WAYPOST_DATA", "kept")
+    assert replica_file("hopper-medium") == replica_file("hopper-medium", 1_000_000) == Path("kept/hopper-medium.npz")
+    assert replica_file("hopper-medium", 500, 3) == Path("kept/hopper-medium-500-seed3.npz")
+    monkeypatch.delenv("WAYPOST_DATA")
+    assert replica_file("hopper-medium") == Path.home() / ".waypost/data/hopper-medium.npz"

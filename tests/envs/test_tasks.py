@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import gymnasium as gym
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
+from waypost.agents.agent import Agent, Array, Memory
 from waypost.data.dataset import Dataset
 from waypost.envs import t_maze
-from waypost.envs.tasks import TASKS, Protocol, Task, learning_rewards, task
+from waypost.envs.mazes import AntMaze
+from waypost.envs.tasks import TASKS, Protocol, Task, common_suite, learning_rewards, task
 from waypost.errors import WaypostError
+from waypost.evaluation import rollouts
 
 
 def data(rewards: list[float], terminals: list[int], ends: list[int]) -> Dataset:
@@ -55,14 +62,88 @@ def test_scores() -> None:
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_every_task_makes_its_environment_and_can_be_drawn(name: str) -> None:
+def test_every_task_makes_its_environment(name: str) -> None:
     envs = task(name).make(3)
     observations, _ = envs.reset(seed=0)
     assert observations.shape[0] == 3
+    observations, rewards, *_ = envs.step(np.zeros(envs.action_space.shape, np.float32))
+    assert observations.shape == (3, *envs.single_observation_space.shape)
+    assert rewards.shape == (3,)
     envs.close()
-    layout = task(name).layout()
-    assert layout.walls
-    assert task(name).suite == "waypost"
+    assert task(name).reference is not None
+    assert task(name).horizon is not None
+
+
+@pytest.mark.parametrize("name", [name for name, task in TASKS.items() if task.suite == "waypost"])
+def test_tasks_on_the_plane_can_be_drawn(name: str) -> None:
+    layout = TASKS[name].layout
+    assert layout is not None
+    assert layout().walls
+
+
+def test_tasks_of_the_replicas() -> None:
+    assert {t.suite for t in TASKS.values()} == {"waypost", "replica"}
+    for name, low, high, horizon in (
+        ("hopper-medium", -20.272305, 3234.3, 1000),
+        ("halfcheetah-random", -280.178953, 12135.0, 1000),
+        ("walker2d-medium-expert", 1.629008, 4592.3, 1000),
+        ("antmaze-umaze-diverse", 0, 1, 700),
+        ("antmaze-medium-play", 0, 1, 1000),
+        ("antmaze-large-diverse", 0, 1, 1000),
+        ("pointmaze-umaze", 23.85, 161.86, 300),
+        ("pointmaze-medium", 13.13, 277.39, 600),
+        ("pointmaze-large", 6.7, 273.99, 800),
+    ):
+        found = TASKS[name]
+        assert (found.suite, found.reference, found.horizon) == ("replica", (low, high), horizon)
+        locomotion = "maze" not in name
+        assert found.convention == ("return-range" if locomotion else "goal")
+        assert found.protocol.episodes == (10 if locomotion else 100)
+
+
+class Still(Agent):
+    """Does nothing."""
+
+    actions: Array
+
+    def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
+        return jnp.broadcast_to(self.actions, (len(observations), len(self.actions))), memory
+
+
+class Near(AntMaze):
+    """An ant that begins at the goal in every second episode, elsewhere in the others."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        aside = np.array([4.0 * ((seed or 0) % 2), 0.0])
+        return super().reset(seed=seed, options={"position": self.goal + aside})
+
+
+gym.register("waypost-test/NearAnt-v0", entry_point=Near, max_episode_steps=3)
+
+
+def test_success_of_the_ant_is_its_score() -> None:
+    near = replace(TASKS["antmaze-umaze"], env_id="waypost-test/NearAnt-v0")
+    episodes = rollouts([Still(jnp.zeros(8))], near, 4)
+    assert episodes.successes is not None
+    assert episodes.successes.tolist() == [[True, False, True, False]]
+    assert episodes.lengths.tolist() == [[1, 3, 1, 3]]
+    (measures,) = episodes.measures(near)
+    assert (measures["score"], measures["success_rate"]) == (50.0, 0.5)
+
+
+def test_a_body_is_judged_by_its_return() -> None:
+    episodes = rollouts([Still(jnp.zeros(3))], TASKS["hopper-medium"], 3)
+    assert episodes.successes is None
+    (measures,) = episodes.measures(TASKS["hopper-medium"])
+    assert measures["return"] == pytest.approx(episodes.returns.mean())
+    assert 0 < measures["score"] < 10
+
+
+def test_scores_are_compared_within_one_suite() -> None:
+    assert common_suite(["replica", "replica"]) == "replica"
+    for suites in (["replica", "d4rl"], ["replica", None], [None, None], []):
+        with pytest.raises(WaypostError, match="cannot be compared"):
+            common_suite(suites)
 
 
 def test_any_gymnasium_environment_is_a_task_without_scores() -> None:

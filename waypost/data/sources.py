@@ -13,6 +13,7 @@ import numpy as np
 from waypost.data.collect import four_rooms
 from waypost.data.columns import Columns, build
 from waypost.data.dataset import Dataset, concatenate
+from waypost.data.replicas import REPLICAS, collect
 from waypost.data.t_maze import collect_t_maze
 from waypost.errors import WaypostError
 
@@ -31,16 +32,21 @@ Source = Any
 """A name, a file, a folder, a mapping of arrays, a pandas or pyarrow table, or a Dataset."""
 
 
-def load(source: Source, columns: Columns | None = None) -> Dataset:
+Progress = Callable[[int, int], None]
+"""Told how many transitions of how many are recorded."""
+
+
+def load(source: Source, columns: Columns | None = None, progress: Progress | None = None) -> Dataset:
     """The data of a source, checked: see `read` for what it may be."""
-    return read(source, columns).checked()
+    return read(source, columns, progress).checked()
 
 
-def read(source: Source, columns: Columns | None = None) -> Dataset:
+def read(source: Source, columns: Columns | None = None, progress: Progress | None = None) -> Dataset:
     """The data of a source, as far as they are well-formed; NaN and infinities may still be in them.
 
-    a name      built in (`waypost list`), of a Minari data set (`D4RL/antmaze/umaze-v1`), or of a D4RL one
-                (`hopper-medium-v2`) whose file lies where D4RL keeps it or in the folder $WAYPOST_DATA
+    a name      built in (`waypost list`), of a replica (`hopper-medium`: recorded on first use and kept in the folder
+                $WAYPOST_DATA), of a Minari data set (`D4RL/antmaze/umaze-v1`), or of a D4RL one (`hopper-medium-v2`)
+                whose file lies where D4RL keeps it or in $WAYPOST_DATA
     a file      .npz, .hdf5, .parquet or .csv
     a folder    of a Minari data set, or of such files, taken in the order of their names
     a+b         both, one after the other
@@ -53,7 +59,7 @@ def read(source: Source, columns: Columns | None = None) -> Dataset:
         return source
     if not isinstance(source, str | Path):
         return _in_memory(source, columns)
-    parts = [_one(part, columns) for part in _parts(str(source))]
+    parts = [_one(part, columns, progress) for part in _parts(str(source))]
     return parts[0] if len(parts) == 1 else concatenate(parts, str(source))
 
 
@@ -103,7 +109,7 @@ def recorded_task(source: str | Path) -> str | None:
     """The task a file or a Minari set says its rewards belong to, without reading the rows."""
     from waypost.data.formats import BY_SUFFIX, minari
 
-    if str(source) in BUILT_IN:
+    if str(source) in BUILT_IN or str(source) in REPLICAS:
         return str(source)
     path = Path(source).expanduser()
     if path.is_file() and path.suffix.lower() in BY_SUFFIX:
@@ -121,9 +127,11 @@ def _parts(source: str) -> list[str]:
     return [source] if "+" not in source or Path(source).exists() else [part.strip() for part in source.split("+")]
 
 
-def _one(name: str, columns: Columns) -> Dataset:
+def _one(name: str, columns: Columns, progress: Progress | None) -> Dataset:
     if name in BUILT_IN:
         return BUILT_IN[name][1]()
+    if name in REPLICAS:
+        return _replica(name, progress)
     path = Path(name).expanduser()
     if path.is_dir():
         return _folder(path, columns)
@@ -134,8 +142,8 @@ def _one(name: str, columns: Columns) -> Dataset:
     if _looks_like_id(name):
         return _minari(name, columns)
     raise WaypostError(
-        f"{name}: neither a file nor a data set of that name; built in are {', '.join(BUILT_IN)} (`waypost list`), "
-        f"files end in {', '.join(_suffixes())}, Minari's names in a version (-v0)"
+        f"{name}: neither a file nor a data set of that name; built in are {', '.join(BUILT_IN)}; "
+        f"`waypost list` shows replicas, files end in {', '.join(_suffixes())}, Minari's names in a version (-v0)"
     )
 
 
@@ -221,10 +229,29 @@ D4RL = _d4rl_files()
 """D4RL's data sets and the files they come in."""
 
 
+def data_folder() -> Path:
+    """Where replicas are kept and files are looked for by name: $WAYPOST_DATA, or a folder of the user's."""
+    return Path(os.environ.get("WAYPOST_DATA") or "~/.waypost/data").expanduser()
+
+
 def data_folders() -> list[Path]:
-    """Where data files are looked for by name: the folder $WAYPOST_DATA, then D4RL's own."""
-    named = [os.environ[name] for name in ("WAYPOST_DATA", "D4RL_DATASET_DIR") if os.environ.get(name)]
-    return [Path(folder).expanduser() for folder in (*named, "~/.d4rl/datasets")]
+    """Where D4RL's files are looked for: our folder, then its own."""
+    own = os.environ.get("D4RL_DATASET_DIR") or "~/.d4rl/datasets"
+    return [data_folder(), Path(own).expanduser()]
+
+
+def replica_file(name: str, transitions: int | None = None, seed: int = 0) -> Path:
+    """Where a replica is kept; the plain name is that of the whole set with seed 0."""
+    usual = transitions in (None, REPLICAS[name].transitions)
+    return data_folder() / f"{name}{'' if usual else f'-{transitions}'}{f'-seed{seed}' if seed else ''}.npz"
+
+
+def _replica(name: str, progress: Progress | None) -> Dataset:
+    """From its file, or recorded once and kept."""
+    file = replica_file(name)
+    if not file.is_file():
+        save(collect(name, progress=progress), file)
+    return _file(file, Columns()).named(name)
 
 
 def _d4rl(name: str, columns: Columns) -> Dataset:

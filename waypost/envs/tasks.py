@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,6 +14,8 @@ from gymnasium.vector import AutoresetMode
 import waypost.envs.four_rooms as four_rooms
 import waypost.envs.t_maze as t_maze
 from waypost.data.dataset import Dataset
+from waypost.envs.locomotion import BODIES, Body, quiet_models
+from waypost.envs.mazes import MAZES
 from waypost.errors import WaypostError
 
 Convention = Literal["recorded", "goal", "return-range"]
@@ -52,7 +55,11 @@ class Task:
     env_id: str
     summary: str = ""
     suite: str | None = None
-    """Which benchmark a score belongs to; scores of different suites are never compared."""
+    """Which benchmark a score belongs to; `common_suite` refuses to compare scores of different ones.
+
+    waypost  environments of our own        replica  data remade here, Gymnasium's and our environments
+    d4rl, minari, ogbench                   theirs
+    """
     reference: tuple[float, float] | None = None
     """The returns that count as score 0 and 100."""
     convention: Convention = "recorded"
@@ -66,11 +73,17 @@ class Task:
         """That many environments stepping together; the caller resets each one when it is done."""
         by_hand: dict[str, Any] = {"autoreset_mode": AutoresetMode.DISABLED}
         try:
-            if self.steps_natively:
-                return gym.make_vec(self.env_id, environments, "vector_entry_point", **by_hand)
-            return gym.make_vec(self.env_id, environments, "sync", vector_kwargs=by_hand)
+            with _quietly(self.env_id):
+                if self.steps_natively:
+                    return gym.make_vec(self.env_id, environments, "vector_entry_point", **by_hand)
+                return gym.make_vec(self.env_id, environments, "sync", vector_kwargs=by_hand)
         except (gym.error.Error, ImportError) as error:
             raise WaypostError(f"environment {self.env_id!r} cannot be made: {error}") from None
+
+    @property
+    def horizon(self) -> int | None:
+        """Steps of the longest episode, where there is a limit."""
+        return gym.spec(self.env_id).max_episode_steps
 
     def score(self, returns: np.ndarray | float) -> Any:
         """100 (return - low) / (high - low), or None where the task has no reference."""
@@ -78,6 +91,11 @@ class Task:
             return None
         low, high = self.reference
         return 100.0 * (returns - low) / (high - low)
+
+
+def _quietly(env_id: str) -> AbstractContextManager[None]:
+    spec = gym.registry.get(env_id)
+    return quiet_models() if spec is not None and "mujoco" in str(spec.entry_point) else nullcontext()
 
 
 def _four_rooms(name: str, env_id: str, summary: str) -> Task:
@@ -93,6 +111,51 @@ def _four_rooms(name: str, env_id: str, summary: str) -> Task:
         steps_natively=True,
     )
 
+
+def _locomotion(body: Body) -> Iterator[Task]:
+    """The data sets of a body share one task; the paper judges it by the mean of the last ten evaluations."""
+    for data in ("random", "medium", "medium-replay", "medium-expert", "expert"):
+        yield Task(
+            f"{body.name}-{data}",
+            body.env_id,
+            f"run with {body.name} data",
+            suite="replica",
+            reference=body.reference,
+            convention="return-range",
+            protocol=Protocol(every=5_000, episodes=10, last=10),
+        )
+
+
+def _ant_maze(name: str) -> Task:
+    maze = name.split("-")[0]
+    return Task(
+        f"antmaze-{name}",
+        f"waypost/AntMaze-{maze}-v0",
+        f"lead an ant through the {maze} maze",
+        suite="replica",
+        reference=(0.0, 1.0),
+        convention="goal",
+        protocol=Protocol(every=10_000, episodes=100),
+    )
+
+
+_POINT_REFERENCES = {"umaze": (23.85, 161.86), "medium": (13.13, 277.39), "large": (6.7, 273.99)}
+"""D4RL's, of maze2d v1."""
+
+
+def _point_maze(maze: str) -> Task:
+    return Task(
+        f"pointmaze-{maze}",
+        f"waypost/PointMaze-{maze}-v0",
+        f"push a point to the goal of the {maze} maze and keep it there",
+        suite="replica",
+        reference=_POINT_REFERENCES[maze],
+        convention="goal",
+        protocol=Protocol(every=10_000, episodes=100),
+    )
+
+
+_ANT_DATA = ("umaze", "umaze-diverse", "medium-play", "medium-diverse", "large-play", "large-diverse")
 
 TASKS: dict[str, Task] = {
     task.name: task
@@ -112,6 +175,9 @@ TASKS: dict[str, Task] = {
             protocol=Protocol(every=0, episodes=20),
             layout=t_maze.layout,
         ),
+        *(task for body in BODIES.values() for task in _locomotion(body)),
+        *map(_ant_maze, _ANT_DATA),
+        *map(_point_maze, MAZES),
     )
 }
 
@@ -125,6 +191,19 @@ def task(name: str) -> Task:
     raise WaypostError(
         f"no task or Gymnasium environment is called {name!r}; tasks here: {', '.join(TASKS)} (see `waypost list`)"
     )
+
+
+def common_suite(suites: Iterable[str | None]) -> str:
+    """The suite that scores about to be compared belong to; refused where they are of different ones, or of none.
+
+    A hopper of D4RL, of Gymnasium v5 and of Minari are three hoppers: 80 on one says nothing about 80 on another.
+    """
+    found = sorted({suite or "no suite" for suite in suites})
+    if len(found) != 1 or found[0] == "no suite":
+        raise WaypostError(
+            f"scores of {' and '.join(found) or 'no suite'} cannot be compared; compare within one suite only"
+        )
+    return found[0]
 
 
 def learning_rewards(dataset: Dataset, convention: Convention, discount: float) -> Dataset:

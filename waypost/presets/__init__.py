@@ -41,7 +41,7 @@ def find(
         return None, None, {}
     if name is None:
         plain = re.sub(r"^(D4RL|mujoco)/|-v\d+$", "", data).replace("/", "-")
-        candidates = (data, plain, f"paper/{plain}", task)
+        candidates = (data, plain, f"paper/{plain}", task, f"paper/{task}")
         name = next((candidate for candidate in candidates if candidate in known), None)
         if name is None:
             return None, None, {}
