@@ -377,11 +377,10 @@ Side = tuple[Remote, str]
 class Bench:
     """Lets sides take turns, and shows how far it is."""
 
-    def __init__(self, quick: bool, patience: float, progress: Progress):
-        """`patience` is how long each measurement may wait for a calm machine, in seconds."""
-        self.quick, self.patience, self.progress = quick, patience, progress
-        self.rounds, self.seconds = (4, 0.1) if quick else (10, 0.5)
-        self.workers = workers(quick)
+    def __init__(self, workers: dict[str, Remote], rounds: int, seconds: float, patience: float, progress: Progress):
+        """A turn lasts `seconds` at least; each measurement waits up to `patience` seconds for a calm machine."""
+        self.workers, self.rounds, self.seconds = workers, rounds, seconds
+        self.patience, self.progress = patience, progress
         self.disturbance: list[float] = []
         """The share of the machine that others had in each round that counts."""
 
@@ -471,7 +470,7 @@ class Figures:
         self.table.add_section()
 
 
-def por_update(bench: Bench, figures: Figures) -> dict[str, float]:
+def por_update(bench: Bench, figures: Figures, quick: bool) -> dict[str, float]:
     """Waypost's update against eager PyTorch and against its bare matrix multiplications."""
     waypost, torch, sleeping = (bench.workers[name] for name in ("waypost", "torch", "torch, sleeping"))
     worst = torch.call("check", *waypost.call("update_once"))
@@ -491,7 +490,7 @@ def por_update(bench: Bench, figures: Figures) -> dict[str, float]:
     figures.time("PyTorch, sleeping", times["sleeping"], "the same with OMP_WAIT_POLICY=PASSIVE")
     figures.time("Waypost", times["waypost"], "an update inside Learner.advance")
     against = figures.ratio("por_vs_torch", times, best, "waypost", "the better PyTorch over Waypost", True)
-    if not bench.quick:
+    if not quick:
         more = {
             "fused": (sides[best][0], "fused"),
             "waypost": (waypost, "one"),
@@ -512,13 +511,13 @@ def por_update(bench: Bench, figures: Figures) -> dict[str, float]:
     return {"por_vs_torch": against, "matmul_limit_share": share}
 
 
-def five_seeds(bench: Bench, figures: Figures) -> dict[str, float]:
+def five_seeds(bench: Bench, figures: Figures, quick: bool) -> dict[str, float]:
     """Five seeds at once against one seed."""
     worker, costs = bench.workers["waypost"], {}
-    for size, suffix in (("paper", ""), ("small", "_small"))[: 1 if bench.quick else 2]:
-        names = ("one", "five") if bench.quick else ("one", "five", "vmap")
+    for size, suffix in (("paper", ""), ("small", "_small"))[: 1 if quick else 2]:
+        names = ("one", "five") if quick else ("one", "five", "vmap")
         sides = {name: (worker, name + suffix.replace("_", " ")) for name in names}
-        if not bench.quick and size == "paper":
+        if not quick and size == "paper":
             sides["alone"] = (bench.workers["waypost, one device"], "one")
         times = bench.times(f"five seeds, {size} size", sides)
         figures.time(f"one seed, {size}", times["one"], "an update")
@@ -533,7 +532,7 @@ def five_seeds(bench: Bench, figures: Figures) -> dict[str, float]:
     return {"five_seeds_cost": costs["five_seeds_cost"]}
 
 
-def evaluation(bench: Bench, figures: Figures) -> dict[str, float]:
+def evaluation(bench: Bench, figures: Figures, quick: bool) -> dict[str, float]:
     """Ten episodes together against one by one."""
     worker = bench.workers["evaluation"]
     steps = worker.call("check")
@@ -559,10 +558,11 @@ def main() -> int:
     figures, results = Figures(), {}
     with Progress(console=Console(stderr=True)) as progress:
         task = progress.add_task("starting and compiling", total=None)
-        bench = Bench(quick, (2.0 if quick else 20.0) if patience is None else patience, progress)
+        patience = (2.0 if quick else 20.0) if patience is None else patience
+        bench = Bench(workers(quick), *((4, 0.1) if quick else (10, 0.5)), patience, progress)
         progress.update(task, total=1, completed=1)
         for part in (por_update, five_seeds, evaluation):
-            results |= part(bench, figures)
+            results |= part(bench, figures, quick)
     others = f"{np.median(bench.disturbance):.0%}, at most {np.max(bench.disturbance):.0%}"
     figures.line()
     figures.number("other processes", others, f"their share of the {CORES} cores meanwhile; under {CALM:.0%} is calm")

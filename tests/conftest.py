@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -50,3 +53,14 @@ def walk(rows: int = 60, size: int = 2, seed: int = 0, episode: int = 12) -> Dat
 @pytest.fixture
 def dataset() -> Dataset:
     return walk()
+
+
+@pytest.fixture(autouse=True)
+def no_window_under_way() -> Iterator[None]:
+    """Streams that a test leaves open are gone before the next one counts threads."""
+    yield
+    left = [thread for thread in threading.enumerate() if thread.name.startswith("window")]
+    if left:
+        gc.collect()
+    for thread in left:
+        thread.join(5)

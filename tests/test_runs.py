@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,10 @@ import pytest
 from conftest import TINY, walk
 
 import waypost
+import waypost.data.large as large
+import waypost.runs
 from waypost.checkpoint import read_arrays
+from waypost.data.stream import Stream
 from waypost.errors import WaypostError
 from waypost.plans import plan
 
@@ -323,9 +327,98 @@ def test_data_that_changed_are_noticed(tmp_path: Path) -> None:
 
     with pytest.raises(waypost.InterruptedRun):
         waypost.train("por", file, progress=Stop(), **options)
-    waypost.save(walk(seed=1), file)
+    waypost.save(walk(seed=1), file, overwrite=True)
     with pytest.raises(WaypostError, match="has changed"):
         waypost.train("por", file, resume=True, **options)
+
+
+# -- data read from their file -------------------------------------------------------------------
+
+
+def parameters(run: waypost.Run) -> list[np.ndarray]:
+    return [np.asarray(leaf) for policy in run.policies for leaf in jax.tree.leaves(policy.agent)]
+
+
+def same(one: waypost.Run, other: waypost.Run) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(parameters(one), parameters(other), strict=True))
+
+
+def in_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows of two or three blocks, four to an epoch, for 7 updates each."""
+
+    def small(*arguments: Any) -> Stream:
+        return Stream(*arguments, block_rows=24, window_rows=60, updates=7)
+
+    monkeypatch.setattr(waypost.runs, "Stream", small)
+
+
+@pytest.mark.parametrize("rewards", ["recorded", "return-range"])
+def test_streamed_data_that_fit_in_one_window_give_the_same_weights(rewards: Any, tmp_path: Path) -> None:
+    waypost.save(walk(), tmp_path / "data.npz")
+    runs = [
+        waypost.train("por", tmp_path / "data.npz", stream=stream, rewards=rewards, **SMALL)
+        for stream in ("never", "always")
+    ]
+    assert same(*runs)
+    assert runs[0].metrics == runs[1].metrics
+
+
+def test_a_streamed_run_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_windows(monkeypatch)
+    waypost.save(walk(240), tmp_path / "data.npz")
+    straight = waypost.train("por", tmp_path / "data.npz", stream="always", out=tmp_path / "straight", **SMALL)
+    main = os.getpid()
+
+    class Stop(waypost.runs.Progress):
+        def advance(self, stage: str, step: int) -> None:
+            if step == 20:
+                os.kill(main, signal.SIGINT)
+
+    options = {**SMALL, "out": tmp_path / "run", "stream": "always"}
+    with pytest.raises(waypost.InterruptedRun):
+        waypost.train("por", tmp_path / "data.npz", progress=Stop(), **options)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("window")]
+    resumed = waypost.train("por", tmp_path / "data.npz", resume=True, **options)
+    assert same(straight, resumed)
+    assert straight.metrics == resumed.metrics
+    in_memory = waypost.train("por", tmp_path / "data.npz", stream="never", **SMALL)
+    assert not same(straight, in_memory)
+
+
+def test_a_run_goes_on_as_it_began_however_much_memory_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_windows(monkeypatch)
+    waypost.save(walk(240), tmp_path / "data.npz")
+    main, notes = os.getpid(), []
+
+    class Stop(waypost.runs.Progress):
+        def advance(self, stage: str, step: int) -> None:
+            os.kill(main, signal.SIGINT)
+
+    class Listen(waypost.runs.Progress):
+        def note(self, text: str) -> None:
+            notes.append(text)
+
+    options = {**SMALL, "out": tmp_path / "run"}
+    with monkeypatch.context() as small:
+        small.setattr(large, "available_memory", lambda: 1000)
+        with pytest.raises(waypost.InterruptedRun):
+            waypost.train("por", tmp_path / "data.npz", progress=Stop(), **options)
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["streamed"] is True
+    waypost.train("por", tmp_path / "data.npz", progress=Listen(), resume=True, **options)
+    assert any("240 rows streamed in 4 windows of 7 updates" in note for note in notes)
+
+
+def test_too_little_memory_is_said_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(waypost.runs, "obtain", full)
+    for out in (None, tmp_path / "run"):
+        with pytest.raises(WaypostError, match=r"walk: does not fit in memory"):
+            waypost.train("por", walk(), out=out, **SMALL)
+    assert list(tmp_path.iterdir()) == []
 
 
 # -- planning ------------------------------------------------------------------------------------

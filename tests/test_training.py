@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import jax
@@ -14,6 +15,7 @@ from waypost.agents.agent import Stage
 from waypost.agents.bc import BC
 from waypost.agents.bc import Config as BCConfig
 from waypost.agents.por import POR, Config
+from waypost.data.stream import Stream
 from waypost.errors import DivergenceError, WaypostError
 from waypost.training import Learner, learning_devices
 
@@ -188,3 +190,123 @@ def test_parts_of_a_donor_do_not_change() -> None:
         assert same(after.executor, donor.executor)
         assert not close(before.guide_part, after.guide_part)
         assert not close(before.value_part, after.value_part)
+
+
+# -- windows of streamed data ----------------------------------------------------------------------
+
+
+def streamed(seeds: tuple[int, ...] = (0,), lane: int | None = None, rows: int = 240, **settings: Any) -> Learner:
+    """Four windows of 5 updates each."""
+    config = Config(**{**TINY, **settings})
+    data = walk(rows)
+    columns, spec = POR.prepare(config, data)
+    stream = Stream(
+        data, lambda block: POR.prepare(config, block)[0], columns, 16, block_rows=24, window_rows=60, updates=5
+    )
+    return Learner(POR(config, spec, STEPS), stream, seeds, seeds_per_lane=lane)
+
+
+def threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("window")]
+
+
+@pytest.mark.parametrize("settings", [{}, {"training": "staged", "horizon": 3}])
+def test_one_window_with_everything_gives_the_same_bits(settings: dict[str, Any]) -> None:
+    """Also if the columns are longer than the rows that count."""
+    for spare in (0, 7):
+        subject = streamed(rows=60, **settings)
+        subject.source.capacity += spare
+        assert subject.source.windows == 1
+        names = subject.metric_names()
+        assert same(run(subject).snapshot(), run(learner(**settings)).snapshot())
+        assert len(subject.lanes[0].columns["observations"]) == 60 + spare
+        assert names == learner(**settings).metric_names()
+
+
+def test_each_window_is_learned_from_in_its_turn() -> None:
+    """The same as learners that have nothing but the rows of one window, one after the other."""
+    subject = streamed()
+    stage, source = subject.algorithm.stages[0], subject.source
+    assert source.windows == 4
+    subject.advance(stage, STEPS)
+    saved = None
+    for first, steps in ((0, 5), (5, 5), (10, 2)):
+        columns, rows = source.take(first // 5)
+        part = Learner(subject.algorithm, {name: column[:rows] for name, column in columns.items()}, (0,))
+        if saved is not None:
+            part.restore(saved)
+        part.advance(stage, steps)
+        saved = part.snapshot()
+    assert same(saved, subject.snapshot())
+
+
+def test_metrics_are_the_means_over_windows() -> None:
+    whole, parts = streamed(), streamed()
+    stage = whole.algorithm.stages[0]
+    means = whole.advance(stage, 12)
+    singles = [parts.advance(stage, 1) for _ in range(12)]
+    for name, mean in means.items():
+        assert np.allclose(mean, np.mean([single[name] for single in singles], axis=0), rtol=1e-4), name
+
+
+@pytest.mark.parametrize("step", [3, 5, 8])
+def test_a_streamed_learner_resumes_to_the_same_bits(step: int) -> None:
+    straight, first, second = streamed(), streamed(), streamed()
+    stage = straight.algorithm.stages[0]
+    for subject in (straight, first):
+        subject.advance(stage, step)
+    second.restore(first.snapshot())
+    for subject in (straight, second):
+        subject.advance(stage, STEPS - step)
+    assert same(second.snapshot(), straight.snapshot())
+
+
+@pytest.mark.parametrize("lane", [1, 3])
+def test_all_lanes_learn_from_the_same_windows(lane: int) -> None:
+    together = run(streamed((3, 4, 5), lane))
+    compare = same if lane == 1 else close
+    for seed, state in zip(together.seeds, together.states, strict=True):
+        assert compare(state, run(streamed((seed,))).states[0])
+
+
+def test_the_next_window_is_under_way_and_none_after_the_last() -> None:
+    subject = streamed()
+    stage = subject.algorithm.stages[0]
+    subject.advance(stage, 1)
+    assert subject.source._ahead is not None
+    assert subject.source._ahead.index == 1
+    subject.advance(stage, STEPS - 1)
+    assert subject.source._ahead is None, "the 12 steps need no fourth window"
+    subject.close()
+    assert threads() == []
+
+
+def test_closing_ends_the_thread_and_learning_can_go_on() -> None:
+    straight, subject = streamed(), streamed()
+    stage = subject.algorithm.stages[0]
+    for each in (straight, subject):
+        each.advance(stage, 2)
+    subject.close()
+    assert len(threads()) == 1, "the other one's"
+    for each in (straight, subject):
+        each.advance(stage, 6)
+        each.close()
+    assert threads() == []
+    assert same(straight.snapshot(), subject.snapshot())
+
+
+def test_an_error_in_the_thread_stops_the_learner() -> None:
+    subject = streamed()
+    stage = subject.algorithm.stages[0]
+    subject.advance(stage, 1)
+    subject.source.close()
+
+    def fail(block: Any) -> Any:
+        raise WaypostError("the disk is gone")
+
+    subject.source.prepare = fail
+    subject.source.begin(1)
+    with pytest.raises(WaypostError, match="the disk is gone"):
+        subject.advance(stage, STEPS - 1)
+    subject.close()
+    assert threads() == []

@@ -30,17 +30,22 @@ import numpy as np
 
 from waypost.agents import Algorithm
 from waypost.agents import algorithm as find_algorithm
+from waypost.agents.agent import Columns, Spec
 from waypost.checkpoint import read_arrays, read_json, write_arrays, write_json, write_text
 from waypost.data.dataset import Dataset
+from waypost.data.inspect import doubts
+from waypost.data.large import Choice, obtain
 from waypost.data.sources import load
+from waypost.data.stream import Stream, sample
 from waypost.directory import claimed, table
 from waypost.envs.tasks import Task, learning_rewards
 from waypost.envs.tasks import task as find_task
 from waypost.errors import InterruptedRun, WaypostError
 from waypost.evaluation import MEASURES, check, rollouts, summarise
+from waypost.memory import device_memory, enough_memory
 from waypost.plans import Plan, plan, read_plan, same_plan
 from waypost.policy import Policy, blank, load_policies, missing_parts, save_policies
-from waypost.training import Learner
+from waypost.training import Learner, learning_devices
 
 CHECKPOINT_SECONDS = 30.0
 """A checkpoint is written at every evaluation and stage end, and at least this often."""
@@ -73,6 +78,8 @@ class Progress:
 
     def advance(self, stage: str, step: int) -> None: ...
 
+    def recording(self, done: int, total: int) -> None: ...
+
     def evaluated(self, step: int, rows: list[dict[str, Any]]) -> None: ...
 
     def note(self, text: str) -> None: ...
@@ -85,7 +92,7 @@ class Progress:
 
 def train(
     algorithm: str = "por",
-    data: str | Path | Dataset = "four-rooms",
+    data: Any = "four-rooms",
     *,
     out: str | Path | None = None,
     resume: bool = False,
@@ -95,7 +102,8 @@ def train(
     """Train agents on data, judge them, and leave a run directory if `out` names one.
 
     algorithm   "por", "bc", ... (`waypost list`)
-    data        a built-in name, a file, or a Dataset
+    data        a name, a file, a folder, a table or arrays in memory, or a Dataset: see `waypost.load`
+    columns     a `Columns`: which fields of the data play which role, where their names do not say it
     env         task to judge on; by default the one the data belong to, "none" for no simulator
     rewards     "task" (as the task says), "recorded", "goal" or "return-range": see `envs.tasks`
     steps       updates; by default the preset's
@@ -103,11 +111,14 @@ def train(
     preset      settings to start from; by default those that go with the data, "none" for plain defaults
     evaluation  a `Protocol`: how often, how many episodes
     log_every   updates per row of metrics.csv
+    stream      "auto", "always" or "never": whether data are read from their file while training (docs/large-data.md)
     init        a run whose agent provides the parts this training leaves out (POR: `training="guide"`)
     config, or single settings of the algorithm by name (tau=0.9)
     out         the run directory; without one nothing is written
     resume      go on with what the directory holds: an unfinished run, a finished one, or nothing yet
     """
+    if not isinstance(data, str | Path):
+        data = load(data, options.pop("columns", None))
     planned = plan(algorithm, data, **options)
     return execute(planned, data, out, resume, progress)
 
@@ -125,7 +136,8 @@ def execute(
     if out is None:
         if resume:
             raise WaypostError("resume: needs the run directory to go on with")
-        return _Training(planned, load(data), task, None, progress).run()
+        with enough_memory(planned.data):
+            return _Training(planned, data, task, None, progress).run()
     directory = Path(out)
     with ExitStack() as claims:
         # A directory that is there is claimed first; a new one is made only once nothing can be wrong any more.
@@ -136,7 +148,8 @@ def execute(
             same_plan(planned, directory)
             progress.note(f"{directory} is finished already")
             return _finished(directory)
-        training = _Training(planned, load(data), task, directory, progress)
+        claims.enter_context(enough_memory(planned.data))
+        training = _Training(planned, data, task, directory, progress)
         if not existed:
             claims.enter_context(claimed(directory, resume))
         training.open()
@@ -146,13 +159,23 @@ def execute(
 class _Training:
     """One training under way."""
 
-    def __init__(self, planned: Plan, dataset: Dataset, task: Task | None, directory: Path | None, progress: Progress):
+    def __init__(
+        self,
+        planned: Plan,
+        data: str | Path | Dataset,
+        task: Task | None,
+        directory: Path | None,
+        progress: Progress,
+    ):
         self.plan, self.task, self.directory, self.progress = planned, task, directory, progress
+        dataset, self.streamed = obtain(data, planned.columns, self._stream_choice(), _device_room, progress.recording)
         self.fingerprint = dataset.fingerprint()
         chosen = find_algorithm(planned.algorithm)
         config = planned.config
-        rewarded = learning_rewards(dataset, planned.rewards, getattr(config, "discount", 0.99))
-        columns, self.spec = chosen.prepare(config, rewarded)
+        columns, self.spec = self._columns(chosen, dataset)
+        for doubt in doubts(sample(dataset) if self.streamed else dataset):
+            progress.note(f"warning: {doubt}")
+        del dataset
         donor = _donor(planned)
         if donor is not None and self.spec.action_size is None:
             given = donor.spec
@@ -164,6 +187,7 @@ class _Training:
             )
         self.algorithm: Algorithm = chosen(config, self.spec, planned.steps)
         self.learner = Learner(self.algorithm, columns, planned.seeds, donor.agent if donor else None)
+        del columns  # they lie on the device now, or in a file
         self.metric_names = self.learner.metric_names()
         agent = self.learner.states[0].agent
         _fits(agent, blank(chosen, config, self.spec, missing_parts(agent)), planned)
@@ -173,6 +197,27 @@ class _Training:
         self.seconds = 0.0
         if task is not None and self.can_act:
             check(agent, task)
+
+    def _stream_choice(self) -> Choice:
+        """What was asked for; a run that has begun goes on as it began, however much memory there is today."""
+        config = self.directory / "config.json" if self.directory else None
+        if config is None or not config.is_file():
+            return self.plan.stream
+        return "always" if read_json(config).get("streamed", False) else "never"
+
+    def _columns(self, chosen: type[Algorithm], dataset: Dataset) -> tuple[Columns | Stream, Spec]:
+        """What the learner draws from, and what its agents must know of it."""
+        config = self.plan.config
+        # Rewards are rewritten for the whole set: that takes all of its returns, and a window has only some.
+        rewarded = learning_rewards(dataset, self.plan.rewards, getattr(config, "discount", 0.99))
+        if not self.streamed:
+            return chosen.prepare(config, rewarded)
+        like, spec = chosen.prepare(config, sample(rewarded))
+        stream = Stream(rewarded, lambda block: chosen.prepare(config, block)[0], like, config.batch_size)
+        self.progress.note(
+            f"{self.plan.data}: {len(dataset)} rows streamed in {stream.windows} windows of {stream.updates} updates"
+        )
+        return stream, spec
 
     def _can_act(self, agent: Any) -> bool:
         row = jax.ShapeDtypeStruct((1, self.spec.observation_size), np.float32)
@@ -220,6 +265,7 @@ class _Training:
                             raise InterruptedRun(self.learner.step)
                     first += stage.steps
             finally:
+                self.learner.close()
                 self.progress.stop()
         self.seconds = time.monotonic() - begun
         return self._finish()
@@ -256,8 +302,8 @@ class _Training:
             if saved["fingerprint"] != self.fingerprint:
                 raise WaypostError(f"{self.directory}: {self.plan.data} has changed since this run began")
         else:
-            record = {"waypost": version("waypost"), **self.plan.to_json(), "fingerprint": self.fingerprint}
-            write_json(config, record)
+            record = {"waypost": version("waypost"), **self.plan.to_json()}
+            write_json(config, {**record, "fingerprint": self.fingerprint, "streamed": self.streamed})
         if self._checkpoint.is_file():
             arrays, record = read_arrays(self._checkpoint)
             try:
@@ -412,6 +458,10 @@ def load_run(directory: str | Path) -> Run:
 def _until(step: int, every: int) -> int:
     """Steps from here to the next multiple; far away if there is none."""
     return every - step % every if every else 2**31
+
+
+def _device_room() -> int | None:
+    return device_memory(learning_devices()[0])
 
 
 def _donor(planned: Plan) -> Policy | None:

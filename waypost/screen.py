@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
@@ -23,6 +23,7 @@ class TrainingBar(Progress):
     """A training as a progress bar with an ETA, and a line per evaluation."""
 
     def __init__(self) -> None:
+        self.recorder: TaskID | None = None
         self.bar = Bar(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -33,6 +34,13 @@ class TrainingBar(Progress):
             TimeRemainingColumn(),
             console=screen,
         )
+
+    def recording(self, done: int, total: int) -> None:
+        """Data that are made on first use, before the training itself."""
+        if self.recorder is None:
+            self.recorder = self.bar.add_task("recording data", total=total)
+            self.bar.start()
+        self.bar.update(self.recorder, completed=done)
 
     def start(self, plan: Any, total: int, done: int) -> None:
         seeds = f"{len(plan.seeds)} seeds" if len(plan.seeds) > 1 else f"seed {plan.seeds[0]}"

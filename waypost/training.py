@@ -3,6 +3,8 @@
 A chunk is one `lax.scan`: batches are drawn from data that already lies on the device, the state is
 updated, and only the chunk's mean metrics come back. Nothing in between touches Python.
 
+Data that do not fit on the device come in windows (`waypost.data.stream`); the step alone decides which one is there.
+
 Seeds run in lanes. On an accelerator the seeds of a device are one lane under `vmap`. On a CPU every seed is a
 lane of its own and the lanes are spread over the cores: XLA's batched matrix multiplication is slower there than
 one core per agent (`make bench` measures it). A seed's random numbers depend on the seed alone, so
@@ -14,7 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -24,10 +26,11 @@ import numpy as np
 
 from waypost.agents.agent import Agent, Algorithm, Array, Columns, Stage
 from waypost.checkpoint import flatten, unflatten
+from waypost.data.stream import Stream, Window
 from waypost.errors import DivergenceError
 
-CHUNK_AXES = (0, 0, None, None)
-"""State and key are a seed's own; the step and the columns are common to all."""
+CHUNK_AXES = (0, 0, None, None, None)
+"""State and key are a seed's own; the step, the columns and their number of rows are common to all."""
 
 
 @dataclass
@@ -35,9 +38,33 @@ class Lane:
     """Seeds that advance in one call, and what they learn on."""
 
     seeds: tuple[int, ...]
-    columns: dict[str, Array]
+    device: jax.Device
     keys: Array
     state: Any
+    columns: dict[str, Array] = field(default_factory=dict)
+
+
+class Whole:
+    """Columns that fit on the device: one window that stays, where `Stream` has many."""
+
+    def __init__(self, columns: Columns):
+        self._columns = columns
+        self.shapes = {name: (column.shape, column.dtype) for name, column in columns.items()}
+
+    def index(self, step: int) -> int:
+        return 0
+
+    def left(self, step: int) -> int:
+        return 2**31
+
+    def take(self, index: int) -> Window:
+        """The columns, which are not kept here: what lies on the device need not stay in memory too."""
+        columns, self._columns = self._columns, {}
+        return Window(columns, len(next(iter(columns.values()))))
+
+    def begin(self, index: int) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class Learner:
@@ -46,7 +73,7 @@ class Learner:
     def __init__(
         self,
         algorithm: Algorithm,
-        columns: Columns,
+        columns: Columns | Stream,
         seeds: Sequence[int],
         donor: Agent | None = None,
         seeds_per_lane: int | None = None,
@@ -55,36 +82,69 @@ class Learner:
         self.algorithm = algorithm
         self.seeds = tuple(seeds)
         self.step = 0
-        self.rows = len(next(iter(columns.values())))
+        self.source = columns if isinstance(columns, Stream) else Whole(columns)
         self._chunk = lru_cache(maxsize=None)(self._compile)
         devices = learning_devices()
         if seeds_per_lane is None:
             seeds_per_lane = 1 if devices[0].platform == "cpu" else -(-len(self.seeds) // len(devices))
         self.lanes: list[Lane] = []
-        on_device: dict[jax.Device, dict[str, Array]] = {}
         for first in range(0, len(self.seeds), seeds_per_lane):
             device = devices[len(self.lanes) % len(devices)]
-            if device not in on_device:
-                on_device[device] = jax.device_put(columns, device)
-            self.lanes.append(self._lane(self.seeds[first : first + seeds_per_lane], device, on_device[device], donor))
+            self.lanes.append(self._lane(self.seeds[first : first + seeds_per_lane], device, donor))
+        self._window: int | None = None
+        if isinstance(self.source, Whole):
+            self._enter_window()
 
-    def _lane(self, seeds: tuple[int, ...], device: jax.Device, columns: dict[str, Array], donor: Agent | None) -> Lane:
+    def _lane(self, seeds: tuple[int, ...], device: jax.Device, donor: Agent | None) -> Lane:
         def begin(key: Array) -> Any:
             state = self.algorithm.init(key)
             return state if donor is None else state._replace(agent=state.agent.graft(donor))
 
         pairs = [jax.random.split(jax.random.key(seed)) for seed in seeds]
         first_keys, keys = (jax.device_put(_stack([pair[i] for pair in pairs]), device) for i in (0, 1))
-        return Lane(seeds, columns, keys, jax.jit(_over(len(seeds), begin))(first_keys))
+        return Lane(seeds, device, keys, jax.jit(_over(len(seeds), begin))(first_keys))
 
     # -- learning -----------------------------------------------------------------------------
 
     def advance(self, stage: Stage, steps: int) -> dict[str, np.ndarray]:
         """`steps` updates of every agent; the mean of each metric over them, one number per seed."""
+        last, parts = self.step + steps, []
+        while self.step < last:
+            self._enter_window()
+            part = min(last - self.step, self.source.left(self.step))
+            parts.append((part / steps, self._advance(stage, part)))
+        if len(parts) == 1:
+            return parts[0][1]
+        return {name: np.sum([share * means[name] for share, means in parts], axis=0) for name in parts[0][1]}
+
+    def close(self) -> None:
+        """End what goes on in the background; to go on learning is still possible."""
+        self.source.close()
+
+    def _enter_window(self) -> None:
+        """Have the window of this step on every device, and the next one under way."""
+        index = self.source.index(self.step)
+        if index == self._window:
+            return
+        for lane in self.lanes:
+            lane.columns = {}  # the old window makes room first
+        self._window = None
+        columns, self._rows = self.source.take(index)
+        on_device = {device: jax.device_put(columns, device) for device in {lane.device for lane in self.lanes}}
+        jax.block_until_ready(list(on_device.values()))
+        del columns
+        for lane in self.lanes:
+            lane.columns = on_device[lane.device]
+        self._window = index
+        if self.step + self.source.left(self.step) < sum(stage.steps for stage in self.algorithm.stages):
+            self.source.begin(index + 1)
+
+    def _advance(self, stage: Stage, steps: int) -> dict[str, np.ndarray]:
+        """Updates on the window that is there."""
         results = []
         for lane in self.lanes:
             lane.state, means, first_bad = self._chunk(stage, steps, len(lane.seeds))(
-                lane.state, lane.keys, np.int32(self.step), lane.columns
+                lane.state, lane.keys, np.int32(self.step), lane.columns, np.int32(self._rows)
             )
             results.append((means, first_bad))
         # All lanes are under way before the first result is waited for.
@@ -103,10 +163,14 @@ class Learner:
     def metric_names(self) -> list[str]:
         """Every metric the stages report; also traces every update once, so mistakes show before any work."""
         lane = self.lanes[0]
+        columns = {
+            name: jax.ShapeDtypeStruct(shape, jax.dtypes.canonicalize_dtype(dtype))
+            for name, (shape, dtype) in self.source.shapes.items()
+        }
         names: dict[str, None] = {}
         for stage in self.algorithm.stages:
             chunk = _over(len(lane.seeds), self._one_chunk(stage, 1), CHUNK_AXES)
-            means = jax.eval_shape(chunk, lane.state, lane.keys, np.int32(0), lane.columns)[1]
+            means = jax.eval_shape(chunk, lane.state, lane.keys, np.int32(0), columns, np.int32(1))[1]
             names |= dict.fromkeys(sorted(means))
         return list(names)
 
@@ -117,10 +181,12 @@ class Learner:
         """`steps` updates of one agent, as a pure function."""
         size = self.algorithm.config.batch_size
 
-        def chunk(state: Any, key: Array, start: Array, columns: dict[str, Array]) -> tuple[Any, Any, Any]:
+        def chunk(
+            state: Any, key: Array, start: Array, columns: dict[str, Array], available: Array
+        ) -> tuple[Any, Any, Any]:
             def draw(step: Array) -> tuple[Array, Array]:
                 row_key, update_key = jax.random.split(jax.random.fold_in(key, step))
-                return jax.random.randint(row_key, (size,), 0, self.rows), update_key
+                return jax.random.randint(row_key, (size,), 0, available), update_key
 
             def update(state: Any, drawn: tuple[Array, Array]) -> tuple[Any, dict[str, Array]]:
                 rows, update_key = drawn
@@ -172,9 +238,8 @@ class Learner:
             like = lane.state if len(lane.seeds) == 1 else jax.tree.map(lambda x: x[0], lane.state)
             states = [unflatten(like, arrays, f"seed {seed}") for seed in lane.seeds]
             keys = [jax.random.wrap_key_data(jnp.asarray(arrays[f"seed {seed} key"])) for seed in lane.seeds]
-            device = next(iter(lane.columns.values())).devices().pop()
-            lane.state = jax.device_put(_stack(states), device)
-            lane.keys = jax.device_put(_stack(keys), device)
+            lane.state = jax.device_put(_stack(states), lane.device)
+            lane.keys = jax.device_put(_stack(keys), lane.device)
 
     def _keys(self) -> list[Array]:
         return [key for lane in self.lanes for key in (lane.keys.reshape(-1))]

@@ -101,7 +101,7 @@ STYLED = matplotlib.rc_context(STYLE)
 DPI = 160
 
 
-def _new(width: float, height: float) -> Figure:
+def new_figure(width: float, height: float) -> Figure:
     # "constrained" misjudges maps of a fixed aspect and cuts their outer labels off.
     figure = Figure(figsize=(width, height), layout="compressed")
     FigureCanvasAgg(figure)
@@ -151,7 +151,7 @@ def _draw_layout(axes: Axes, layout: Layout) -> None:
         _label(axes, layout, "key", x - radius, y - radius, 2 * radius, 2 * radius)
 
 
-def _colour_bar(figure: Figure, axes: Axes, mappable: ScalarMappable, label: str) -> None:
+def colour_bar(figure: Figure, axes: Axes, mappable: ScalarMappable, label: str) -> None:
     # An inset keeps the bar as tall as the map, whatever the map's aspect.
     figure.colorbar(mappable, cax=axes.inset_axes((1.03, 0, 0.045, 1)), label=label)
 
@@ -184,13 +184,13 @@ def _draw_value(figure: Figure, axes: Axes, world: World, alpha: float) -> None:
         rasterized=True,
         zorder=1,
     )
-    _colour_bar(figure, axes, image, "value V(s)")
+    colour_bar(figure, axes, image, "value V(s)")
 
 
 @STYLED
 def value_map(world: World) -> Figure:
     """Show V(s) over the plane as a filled image."""
-    figure = _new(4.5, 4.0)
+    figure = new_figure(4.5, 4.0)
     axes = figure.add_subplot()
     _draw_value(figure, axes, world, alpha=1.0)
     _draw_layout(axes, world.layout)
@@ -201,7 +201,7 @@ def value_map(world: World) -> Figure:
 @STYLED
 def guide_map(world: World) -> Figure:
     """Show which way the guide points, as arrows of one length over a pale value image."""
-    figure = _new(4.5, 4.0)
+    figure = new_figure(4.5, 4.0)
     axes = figure.add_subplot()
     _draw_value(figure, axes, world, alpha=0.35)
     _draw_layout(axes, world.layout)
@@ -233,7 +233,7 @@ def guide_map(world: World) -> Figure:
 def rollout_map(world: World) -> Figure:
     """Show the paths of all rollouts, darker as time goes, and how each of them ends."""
     # The legend takes the extra height, so that all maps have one scale.
-    figure = _new(4.5, 4.3)
+    figure = new_figure(4.5, 4.3)
     axes = figure.add_subplot()
     _draw_layout(axes, world.layout)
     paths = [np.asarray(path, float).reshape(-1, 2) for path in world.rollouts]
@@ -251,7 +251,7 @@ def rollout_map(world: World) -> Figure:
         zorder=2,
     )
     axes.add_collection(lines, autolim=False)
-    _colour_bar(figure, axes, lines, "step")
+    colour_bar(figure, axes, lines, "step")
 
     reached = np.array([success for path, success in zip(paths, world.successes, strict=True) if len(path)], bool)
     starts = np.array([path[0] for path in paths if len(path)]).reshape(-1, 2)
@@ -318,7 +318,7 @@ def learning_curve(evaluations: Columns, column: str | None = None) -> Figure:
     column = column or curve_column(evaluations)
     if column is None:
         raise ValueError("no evaluation has a value to draw")
-    figure = _new(4.8, 3.2)
+    figure = new_figure(4.8, 3.2)
     axes = figure.add_subplot()
     steps, table = _by_seed(evaluations, column)
     if column == "success_rate":
@@ -365,7 +365,7 @@ def _mark_stages(axes: Axes, stages: list[tuple[str, float]], last: float) -> in
         row = row + 1 if step - before < 0.3 * last else 0
         rows, before = max(rows, row + 1), step
         if index:
-            axes.axvline(step, color="0.45", lw=0.8, ls=":", gid="stage")
+            axes.axvline(step, color="0.45", lw=0.8, ls=":", gid=f"stage {index}")
         axes.annotate(
             name,
             (step if index else 0, 1),
@@ -389,7 +389,7 @@ def metric_curves(metrics: Columns, names: Sequence[str] | None = None, columns:
         raise ValueError("no training metric to draw")
     columns = min(columns, len(names))
     rows = -(-len(names) // columns)
-    figure = _new(3.4 * columns, 2.5 * rows)
+    figure = new_figure(3.4 * columns, 2.5 * rows)
     stages = _stages(metrics)
     last = float(steps.max())
     for place, name in enumerate(names, start=1):

@@ -18,8 +18,8 @@ from waypost.agents.agent import Algorithm
 from waypost.checkpoint import write_text
 from waypost.data.dataset import Dataset
 from waypost.data.inspect import Column, Inspection, Support, no_signal
-from waypost.report.figures import INK, STYLED, _colour_bar, _new
-from waypost.report.page import DASH, SPACE, Picture, _picture
+from waypost.report.figures import INK, STYLED, colour_bar, new_figure
+from waypost.report.page import DASH, SPACE, Picture, picture
 
 SAMPLE = 200_000
 """Rows drawn, evenly from all; more would change no picture."""
@@ -94,21 +94,21 @@ def _pictures(dataset: Dataset, columns: Sequence[Column]) -> list[Picture]:
         returns, rewards = _known(dataset.episode_returns), _known(dataset.rewards)
         if len(returns):
             pictures.append(
-                _picture(
+                picture(
                     histogram(returns, "return (sum of rewards)", "episodes"),
                     "Returns of the episodes.",
                     f"Histogram of episode returns, from {returns.min():.4g} to {returns.max():.4g}.",
                 )
             )
             pictures.append(
-                _picture(
+                picture(
                     histogram(rewards, "reward", "rows", logarithmic=True),
                     "Rewards of all rows; the number of rows is on a logarithmic scale.",
                     f"Histogram of rewards, from {rewards.min():.4g} to {rewards.max():.4g}.",
                 )
             )
     pictures.append(
-        _picture(
+        picture(
             length_histogram(dataset),
             "Episode lengths, by what ended the episode.",
             "Histogram of episode lengths, terminals and timeouts apart.",
@@ -117,13 +117,13 @@ def _pictures(dataset: Dataset, columns: Sequence[Column]) -> list[Picture]:
     seen = coverage(dataset)
     if seen is not None:
         pictures.append(
-            _picture(coverage_map(seen), f"Where the data are: {seen.words}.", f"Density of the states: {seen.words}.")
+            picture(coverage_map(seen), f"Where the data are: {seen.words}.", f"Density of the states: {seen.words}.")
         )
     drawn = [column for column in columns if column.min is not None]
     if drawn:
         of = f"the first {MOST_COLUMNS} of {len(drawn)} columns" if len(drawn) > MOST_COLUMNS else "all columns"
         pictures.append(
-            _picture(
+            picture(
                 column_ranges(drawn[:MOST_COLUMNS]),
                 f"Ranges of {of}: line from smallest to largest, bar one standard deviation around the mean.",
                 f"Ranges of {of}; the numbers are in the table of columns.",
@@ -142,7 +142,7 @@ def _action_pictures(dataset: Dataset) -> list[Picture]:
         bounds = [float(side[number]) for side in (dataset.require("action_low"), dataset.require("action_high"))]
         if len(values) and np.isfinite(bounds).all():
             words = f"action {number}, bounds {bounds[0]:.4g} and {bounds[1]:.4g}"
-            pictures.append(_picture(action_histogram(values, number, bounds), words, f"Histogram of {words}."))
+            pictures.append(picture(action_histogram(values, number, bounds), words, f"Histogram of {words}."))
     return pictures
 
 
@@ -203,7 +203,7 @@ def _finish(axes: Axes, across: str, up: str) -> None:
 @STYLED
 def histogram(values: np.ndarray, across: str, up: str, logarithmic: bool = False) -> Figure:
     """Show how often values occur."""
-    figure = _new(4.5, 3.0)
+    figure = new_figure(4.5, 3.0)
     axes = figure.add_subplot()
     axes.hist(values, bins=int(np.clip(2 * np.sqrt(len(values)), 10, 50)), color=INK, log=logarithmic)
     _finish(axes, across, up)
@@ -217,7 +217,7 @@ def histogram(values: np.ndarray, across: str, up: str, logarithmic: bool = Fals
 @STYLED
 def length_histogram(dataset: Dataset) -> Figure:
     """Show how long episodes are, terminals apart from timeouts."""
-    figure = _new(4.5, 3.0)
+    figure = new_figure(4.5, 3.0)
     axes = figure.add_subplot()
     lengths, terminal = dataset.episode_lengths, dataset.terminals[dataset.ends]
     edges = np.linspace(0, lengths.max() + 1, min(int(lengths.max()) + 1, 50) + 1)
@@ -237,7 +237,7 @@ def length_histogram(dataset: Dataset) -> Figure:
 @STYLED
 def action_histogram(values: np.ndarray, number: int, bounds: Sequence[float]) -> Figure:
     """Show how often an action takes a value, with its bounds."""
-    figure = _new(3.4, 2.3)
+    figure = new_figure(3.4, 2.3)
     axes = figure.add_subplot()
     axes.hist(values, bins=50, color=INK)
     for bound in bounds:
@@ -250,7 +250,7 @@ def action_histogram(values: np.ndarray, number: int, bounds: Sequence[float]) -
 @STYLED
 def coverage_map(seen: Coverage) -> Figure:
     """Show how many states lie where."""
-    figure = _new(4.5, 4.0)
+    figure = new_figure(4.5, 4.0)
     axes = figure.add_subplot()
     counts, xs, ys = np.histogram2d(seen.points[:, 0], seen.points[:, 1], bins=80)
     image = axes.pcolormesh(
@@ -261,7 +261,7 @@ def coverage_map(seen: Coverage) -> Figure:
         norm=LogNorm(1, max(counts.max(), 2)),
         rasterized=True,
     )
-    _colour_bar(figure, axes, image, "states")
+    colour_bar(figure, axes, image, "states")
     axes.set(aspect="equal" if seen.plane else "auto")
     axes.set_xlabel(seen.axes[0], parse_math=False)
     axes.set_ylabel(seen.axes[1], parse_math=False)
@@ -275,7 +275,7 @@ def column_ranges(columns: Sequence[Column]) -> Figure:
     low, mean, std, high = (
         np.array([getattr(column, number) for column in columns], float) for number in ("min", "mean", "std", "max")
     )
-    figure = _new(4.5, 1.2 + 0.19 * len(columns))
+    figure = new_figure(4.5, 1.2 + 0.19 * len(columns))
     axes = figure.add_subplot()
     places = np.arange(len(columns))
     axes.hlines(places, low, high, color=INK, lw=1)

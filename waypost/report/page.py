@@ -190,7 +190,7 @@ def _doc(docs: Mapping[str, str], name: str) -> str:
     return docs.get(name) or docs.get(name.split(".")[0]) or DASH
 
 
-def _picture(figure: Figure, caption: str, alt: str) -> Picture:
+def picture(figure: Figure, caption: str, alt: str) -> Picture:
     svg = figures.to_svg(figure)
     if len(svg) <= LARGEST_SVG:
         return Picture(
@@ -212,7 +212,7 @@ def _maps(prefix: str, world: World) -> list[Picture]:
     if np.isfinite(world.value).any():
         low, high = np.nanmin(world.value), np.nanmax(world.value)
         pictures.append(
-            _picture(
+            picture(
                 figures.value_map(world),
                 words("value of each position; brighter is better."),
                 words(f"map of the value function, from {low:.3g} to {high:.3g}, with walls, start and goal."),
@@ -220,7 +220,7 @@ def _maps(prefix: str, world: World) -> list[Picture]:
         )
     if len(world.arrow_points):
         pictures.append(
-            _picture(
+            picture(
                 figures.guide_map(world),
                 words("direction to the next state the guide names. All arrows have one length; real steps differ."),
                 words(f"map of {len(world.arrow_points)} arrows that show where the guide points."),
@@ -229,7 +229,7 @@ def _maps(prefix: str, world: World) -> list[Picture]:
     if len(world.rollouts):
         reached = f"{sum(map(bool, world.successes))} of {len(world.rollouts)} rollouts reach the goal"
         pictures.append(
-            _picture(
+            picture(
                 figures.rollout_map(world),
                 words("paths of the rollouts, darker as time goes."),
                 words(f"map of the paths the agent takes; {reached}."),
@@ -245,7 +245,7 @@ def _curve(evaluations: Columns) -> Picture | None:
     seeds = len(np.unique(np.asarray(evaluations["seed"])))
     label = figures.AXIS_LABELS[column]
     spread = f"mean of {seeds} seeds, with their range" if seeds > 1 else "one seed"
-    return _picture(
+    return picture(
         figures.learning_curve(evaluations, column),
         f"Evaluation during training: {label}, {spread}.",
         f"Line chart of {label} against the training step, {spread}.",
@@ -257,6 +257,6 @@ def _metrics(metrics: Columns) -> list[Picture]:
     if not len(metrics.get("step", ())):
         return []
     return [
-        _picture(figures.metric_curves(metrics, [name]), name, f"Line chart of {name} against the training step.")
+        picture(figures.metric_curves(metrics, [name]), name, f"Line chart of {name} against the training step.")
         for name in figures.metric_names(metrics)
     ]

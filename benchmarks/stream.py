@@ -1,0 +1,214 @@
+"""What streaming data from a file costs: `python benchmarks/stream.py`. README.md explains the figures.
+
+Writes ten million transitions to a temporary folder, then lets POR learn on them in two worker processes that take
+turns: one has all of them in memory, the other streams them and may not have more memory of its own than the cap. A
+third process shows what happens to one that wants all of them in memory under the same cap.
+
+The last line of standard output is one JSON object with the headline figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from bench import BATCH, CALM, CORES, STEPS, Bench, Figures, Remote
+from rich.console import Console
+from rich.progress import Progress
+
+OBSERVATION, ACTION, EPISODE, BLOCK = 27, 8, 1000, 250_000
+NETWORKS = {"paper": ((256, 256), (256, 256), (1024, 1024)), "small": ((64, 64), (64, 64), (64, 64))}
+"""Hidden layers of V, guide and executor."""
+WINDOW_ROWS = {"paper": 1 << 18, "small": 1 << 20}
+"""A paper-sized update is slow: a smaller window, which serves as many updates less, makes the turns shorter."""
+CHUNK = 500
+"""Updates per call of `Learner.advance`, as in a training."""
+WINDOWS_PER_TURN = 2
+
+
+def write(path: Path, rows: int, progress: Progress) -> None:
+    """Random walks in episodes of 1000 steps, block by block."""
+    from waypost.data.dataset import Dataset
+    from waypost.data.mapped import NpzWriter
+
+    rng = np.random.default_rng(0)
+    task = progress.add_task("writing the data", total=rows)
+    with NpzWriter(path) as writer:
+        while writer.rows < rows:
+            count = min(BLOCK, rows - writer.rows)
+            episodes = -(-count // EPISODE)
+            steps = rng.standard_normal((episodes, EPISODE + 1, OBSERVATION), np.float32)
+            states = np.cumsum(steps, axis=1) / np.float32(EPISODE**0.5)
+            writer.append(
+                Dataset.from_arrays(
+                    states[:, :-1].reshape(-1, OBSERVATION)[:count],
+                    states[:, 1:].reshape(-1, OBSERVATION)[:count],
+                    rng.uniform(-1, 1, (count, ACTION)),
+                    rng.standard_normal(count, np.float32),
+                    timeouts=np.arange(1, count + 1) % EPISODE == 0,
+                    action_low=-np.ones(ACTION),
+                    action_high=np.ones(ACTION),
+                )
+            )
+            progress.update(task, completed=writer.rows)
+
+
+def own_memory() -> int:
+    """Bytes of memory this process has to itself now: not what it has mapped of a file, which others could have too."""
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(status["RssAnon"].split()[0]) * 1024
+
+
+def learner(dataset: Any, way: str, size: str) -> Any:
+    from waypost.agents.por import POR, Config
+    from waypost.data.stream import Stream, sample
+    from waypost.training import Learner
+
+    value, guide, executor = NETWORKS[size]
+    config = Config(value_hidden=value, guide_hidden=guide, executor_hidden=executor, batch_size=BATCH)
+    columns: Any
+    if way == "streamed":
+        like, spec = POR.prepare(config, sample(dataset))
+        rows = WINDOW_ROWS[size]
+        columns = Stream(dataset, lambda block: POR.prepare(config, block)[0], like, BATCH, window_rows=rows)
+    else:
+        columns, spec = POR.prepare(config, dataset)
+    return Learner(POR(config, spec, STEPS), columns, (0,))
+
+
+class Worker:
+    """POR on the data of a file, in one of the two ways."""
+
+    def __init__(self, path: Path, way: str, size: str, cap: int | None):
+        if cap is not None:
+            resource.setrlimit(resource.RLIMIT_DATA, (cap, cap))
+        self.peak = 0
+        threading.Thread(target=self._watch, daemon=True).start()
+        begun = time.perf_counter()
+        from waypost.data.columns import Columns
+        from waypost.data.large import obtain
+
+        dataset, _ = obtain(path, Columns(), "always" if way == "streamed" else "never", lambda: None)
+        self.opening = time.perf_counter() - begun
+        self.learner = learner(dataset, way, size)
+
+    def _watch(self) -> None:
+        while True:
+            self.peak = max(self.peak, own_memory())
+            time.sleep(0.01)
+
+    def time(self, updates: int, seconds: float) -> float:
+        """Seconds per update, of as many updates as some windows serve; the last one's successor is waited for."""
+        begun = time.perf_counter()
+        for _ in range(updates // CHUNK):
+            self.learner.advance(self.learner.algorithm.stages[0], CHUNK)
+        ahead = getattr(self.learner.source, "_ahead", None)
+        if ahead is not None:
+            ahead.window.result()
+        return (time.perf_counter() - begun) / updates
+
+    def updates(self) -> int:
+        """Updates a window serves."""
+        return self.learner.source.updates
+
+    def facts(self) -> tuple[int, float]:
+        """The most memory of its own it had, and the seconds it took to open the data."""
+        return self.peak, self.opening
+
+
+class Refused:
+    """A training that wants the data in memory."""
+
+    def __init__(self, path: Path, cap: int):
+        resource.setrlimit(resource.RLIMIT_DATA, (cap, cap))
+        self.path = path
+
+    def train(self) -> str:
+        import waypost
+
+        try:
+            waypost.train("por", self.path, stream="never", env="none", preset="none", steps=1)
+        except waypost.WaypostError as error:
+            return str(error).replace(str(self.path), self.path.name)
+        raise AssertionError("the data fit in memory under the cap: it is no cap")
+
+
+def refused(path: Path, cap: int) -> str:
+    """What a training says that wants the data in memory under the cap."""
+    worker = Remote(Refused, path, cap)
+    worker.answer()
+    message = worker.call("train")
+    end(worker)
+    return message
+
+
+def end(worker: Remote) -> None:
+    worker.process.terminate()
+    worker.process.join()
+
+
+def measure(path: Path, cap: int, rounds: int, patience: float, progress: Progress) -> tuple[Figures, dict[str, Any]]:
+    figures, results, disturbance = Figures(), {}, []
+    message = refused(path, cap)
+    facts: dict[str, list[tuple[int, float]]] = {"streamed": [], "in memory": []}
+    for size in NETWORKS:
+        # Fresh processes for each size, as a training is one.
+        workers = {way: Remote(Worker, path, way, size, cap if way == "streamed" else None) for way in facts}
+        for worker in workers.values():
+            worker.answer()
+        bench = Bench(workers, rounds, 0.0, patience, progress)
+        updates = workers["streamed"].call("updates")
+        sides: Any = {way: (worker, WINDOWS_PER_TURN * updates) for way, worker in workers.items()}
+        times = bench.times(f"{size} size", sides)
+        disturbance += bench.disturbance
+        for way, worker in workers.items():
+            figures.time(f"{way}, {size}", times[way], "an update")
+            facts[way].append(worker.call("facts"))
+            end(worker)
+        key = "stream_vs_memory" if size == "paper" else f"stream_vs_memory_{size}"
+        meaning = f"streamed over in memory; {WINDOWS_PER_TURN} windows of {updates} updates per turn"
+        results[key] = figures.ratio(key, times, "streamed", "in memory", meaning, size == "paper")
+        figures.line()
+    for key, way in (("stream", "streamed"), ("memory", "in memory")):
+        peak, opening = (max(numbers) for numbers in zip(*facts[way], strict=True))
+        results[f"peak_memory_mb_{key}"] = round(peak / 1e6)
+        figures.number(f"peak memory, {way}", f"{peak / 1e6:.0f} MB", f"of its own; {opening:.1f} s to open the data")
+    results["cap_mb"] = round(cap / 1e6)
+    figures.number("cap", f"{cap / 1e6:.0f} MB", f"in memory under it: {message}")
+    others = f"{np.median(disturbance):.0%}, at most {np.max(disturbance):.0%}"
+    figures.number("other processes", others, f"their share of the {CORES} cores meanwhile; under {CALM:.0%} is calm")
+    return figures, results
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Measure what streaming costs; see benchmarks/README.md.")
+    parser.add_argument("--rows", type=int, default=10_000_000, help="transitions in the file")
+    parser.add_argument("--cap", type=int, default=1500, metavar="MB", help="memory the streaming process may have")
+    parser.add_argument("--rounds", type=int, default=8, help="turns of each side")
+    parser.add_argument("--patience", type=float, default=60.0, metavar="S", help="how long to wait for a calm machine")
+    arguments = parser.parse_args()
+    with Progress(console=Console(stderr=True)) as progress, tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "data.npz"
+        write(path, arguments.rows, progress)
+        size = path.stat().st_size
+        os.sync()
+        figures, results = measure(path, arguments.cap * 10**6, arguments.rounds, arguments.patience, progress)
+    Console(width=max(Console().width, 130)).print(
+        f"{arguments.rows} transitions, {size / 1e9:.2f} GB, {OBSERVATION} numbers each state, {ACTION} each action",
+        figures.table,
+    )
+    print(json.dumps(results))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""Whether data are learned from as a whole or streamed: what they need against what there is."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from waypost.data.columns import Columns
+from waypost.data.dataset import Dataset
+from waypost.data.mapped import is_mapped, map_npz, mappable
+from waypost.data.sources import Progress, load
+from waypost.errors import WaypostError
+from waypost.memory import available_memory
+
+Choice = Literal["auto", "always", "never"]
+
+MEMORY_SHARE = 0.25
+"""Data are mapped from here on: reading, checking and scaling a set in memory takes up to four times its size."""
+DEVICE_SHARE = 0.8
+"""Data are streamed from here on: the rest of a device's memory is for the networks."""
+
+
+def obtain(
+    source: str | Path | Dataset,
+    columns: Columns,
+    choice: Choice,
+    device_room: Callable[[], int | None],
+    progress: Progress | None = None,
+) -> tuple[Dataset, bool]:
+    """The data, and whether they are to be streamed.
+
+    `device_room` is asked for the free bytes of a device with memory of its own, once the data are there.
+    """
+    if isinstance(source, Dataset):
+        name, need, mapping = source.name, size(source), is_mapped(source.observations)
+    else:
+        path = Path(source).expanduser()
+        name, need, mapping = str(source), stored_size(path), not columns and mappable(path)
+    room = available_memory()
+    if mapping and (choice == "always" or (choice == "auto" and need > MEMORY_SHARE * room)):
+        return source if isinstance(source, Dataset) else map_npz(path), True
+    held = isinstance(source, Dataset) and not mapping
+    if need > room and not held:
+        way_out = "use --stream auto" if mapping else "make it an .npz that can be streamed: see docs/large-data.md"
+        raise WaypostError(f"{name}: needs {need / 1e6:.0f} MB of memory, {room / 1e6:.0f} MB are free; {way_out}")
+    dataset = source if isinstance(source, Dataset) else load(source, columns, progress)
+    if choice != "auto":
+        return dataset, choice == "always"
+    on_device = device_room()
+    return dataset, on_device is not None and size(dataset) > DEVICE_SHARE * on_device
+
+
+def size(dataset: Dataset) -> int:
+    """Bytes of all columns."""
+    return sum(values.nbytes for values in dataset.columns.values())
+
+
+def stored_size(path: Path) -> int:
+    """Bytes of a file's arrays as far as they are known without reading them; 0 for what is no file."""
+    if not path.is_file():
+        return 0
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return sum(entry.file_size for entry in archive.infolist())
+    except (zipfile.BadZipFile, OSError):
+        return path.stat().st_size

@@ -1,0 +1,239 @@
+"""Data that stay in their file: mapped into memory to be read, written block by block.
+
+A file of ours is an .npz whose arrays are not packed, so each of them lies in it byte for byte as NumPy would hold it.
+Mapping needs no memory for the rows; the system reads the pages that are looked at and drops them when it needs room.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import mmap
+import shutil
+import struct
+import tempfile
+import zipfile
+import zlib
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, NamedTuple, NoReturn
+
+import numpy as np
+from numpy.lib import format as npy
+
+from waypost.checkpoint import replacing
+from waypost.data.dataset import Dataset
+from waypost.data.formats.arrays import BOUNDS, ROWS, facts_of, read_facts
+from waypost.data.formats.npz import MARK
+from waypost.data.formats.reading import reading
+from waypost.errors import WaypostError
+
+ALIGNMENT = 64
+"""Arrays in files by `NpzWriter` begin at multiples of this, which is what processors and XLA like best."""
+_LONGEST_HEADER = 4096
+_LARGEST_FACTS = 1 << 20
+_FLAGS = ("terminals", "timeouts", "next_valid")
+_NEEDED = ("observations", "next_observations", "terminals", "timeouts")
+
+
+class _Member(NamedTuple):
+    """An array in the archive."""
+
+    header: bytes
+    begin: int
+    """Where its numbers begin, in bytes from the beginning of the file."""
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    checksum: int
+    """Of header and numbers together."""
+
+
+# -- reading -----------------------------------------------------------------------------------------
+
+
+def map_npz(path: str | Path, name: str | None = None) -> Dataset:
+    """The data of an .npz that Waypost wrote, left where they are on disk and checked block by block.
+
+    They equal what `load` reads, and need memory only for three flags per row.
+    """
+    path = Path(path)
+    with reading(path, "an .npz file"), path.open("rb") as file, zipfile.ZipFile(file) as archive:
+        members = _members(path, file, archive)
+        facts = read_facts(str(_small(archive, MARK)))
+        bounds: dict[str, Any] = {
+            bound: _small(archive, bound) for bound in BOUNDS if f"{bound}.npy" in archive.namelist()
+        }
+        arrays: dict[str, Any] = {role: _mapped(file, role, member) for role, member in members.items()}
+    return Dataset.from_arrays(**arrays, **bounds, **facts, name=name or str(path), copy=False)
+
+
+def mappable(path: str | Path) -> bool:
+    """Whether `map_npz` can take the file, as far as its table of contents tells."""
+    path = Path(path)
+    try:
+        with reading(path, "an .npz file"), path.open("rb") as file, zipfile.ZipFile(file) as archive:
+            _members(path, file, archive)
+    except WaypostError:
+        return False
+    return True
+
+
+def is_mapped(values: np.ndarray) -> bool:
+    """Whether these numbers lie in a file."""
+    owner: Any = values
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    return isinstance(owner, mmap.mmap)
+
+
+def _members(path: Path, file: IO[bytes], archive: zipfile.ZipFile) -> dict[str, _Member]:
+    """The rows' arrays by name, once it is certain that they can be used as they lie."""
+    entries = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
+    if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries.values()):
+        _refuse(path, "its arrays are packed")
+    if MARK not in entries:
+        _refuse(path, "it was not written by Waypost")
+    for role in _NEEDED:
+        if role not in entries:
+            _refuse(path, f"it has no {role}")
+    members = {role: _member(file, entries[role]) for role in ROWS if role in entries}
+    for role, member in members.items():
+        if member.dtype != (np.bool_ if role in _FLAGS else np.float32):
+            _refuse(path, f"its {role} hold {member.dtype}")
+    return members
+
+
+def _refuse(path: Path, reason: str) -> NoReturn:
+    raise WaypostError(f"{path}: cannot be mapped: {reason}; write it anew with `waypost convert {path} OUT.npz`")
+
+
+def _member(file: IO[bytes], entry: zipfile.ZipInfo) -> _Member:
+    """Where an array lies, once its claims agree with each other and with the length of the file."""
+    file.seek(entry.header_offset)
+    local = file.read(30)
+    if len(local) < 30 or local[:4] != b"PK\x03\x04" or entry.flag_bits & 0x1:
+        raise ValueError(f"{entry.filename} has no readable entry")
+    begin = entry.header_offset + 30 + sum(struct.unpack("<HH", local[26:30]))
+    if entry.file_size != entry.compress_size or begin + entry.file_size > file.seek(0, io.SEEK_END):
+        raise ValueError(f"{entry.filename} goes on after the end of the file")
+    file.seek(begin)
+    text = io.BytesIO(file.read(min(_LONGEST_HEADER, entry.file_size)))
+    version = npy.read_magic(text)
+    shape, fortran, dtype = (npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0)(text)
+    claimed = math.prod(shape) * dtype.itemsize
+    if dtype.hasobject or min(shape, default=0) < 0 or text.tell() + claimed != entry.file_size:
+        raise ValueError(f"{entry.filename} claims {claimed} bytes and holds {entry.file_size - text.tell()}")
+    if fortran and len(shape) > 1:
+        raise ValueError(f"{entry.filename} is stored by columns")
+    return _Member(text.getvalue()[: text.tell()], begin + text.tell(), shape, dtype, entry.CRC)
+
+
+def _mapped(file: IO[bytes], role: str, member: _Member) -> np.ndarray:
+    if not math.prod(member.shape):
+        return np.zeros(member.shape, member.dtype)
+    values = np.memmap(file, member.dtype, "r", member.begin, member.shape)
+    if zlib.crc32(values.reshape(-1).view(np.uint8).data, zlib.crc32(member.header)) != member.checksum:
+        raise ValueError(f"the checksum of {role} is wrong")
+    return values
+
+
+def _small(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+    entry = archive.getinfo(f"{name}.npy")
+    if entry.file_size > _LARGEST_FACTS:
+        raise ValueError(f"{name} claims {entry.file_size} bytes")
+    return npy.read_array(io.BytesIO(archive.read(entry)), allow_pickle=False)
+
+
+# -- writing -----------------------------------------------------------------------------------------
+
+
+class NpzWriter:
+    """Writes data that need not be in memory together: one block after another, into a file `map_npz` takes.
+
+    with NpzWriter("all.npz") as writer:
+        for block in blocks:
+            writer.append(block)
+
+    The file appears, whole, at the end of the `with`; if that is left by an error, nothing does. Until then the columns
+    grow in files of their own in a folder beside it, so twice the room is needed on disk for a moment. An episode ends
+    with its block.
+    """
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        if self.path.suffix.lower() != ".npz":
+            raise WaypostError(f"{self.path}: what is to be mapped is written as .npz; choose such a name")
+        self.rows = 0
+        self._first: Dataset | None = None
+        self._bounds: dict[str, np.ndarray] = {}
+        self._columns: dict[str, IO[bytes]] = {}
+
+    def __enter__(self) -> NpzWriter:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._folder = Path(tempfile.mkdtemp(dir=self.path.parent, prefix=f".{self.path.name}."))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        try:
+            for column in self._columns.values():
+                column.close()
+            if kind is None:
+                self._assemble()
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def append(self, block: Dataset) -> None:
+        """The rows of a block after those before it."""
+        arrays = {role: getattr(block, role) for role in ROWS if getattr(block, role) is not None}
+        if self._first is None:
+            # Its rows are not kept, only what they are like.
+            self._first = block.keep(np.arange(len(block)) == 0)
+            self._columns = {role: (self._folder / role).open("wb") for role in arrays}
+        self._alike(block, arrays)
+        for role, values in arrays.items():
+            self._columns[role].write(np.ascontiguousarray(values).data)
+        for bound, side in zip(BOUNDS, (np.minimum, np.maximum), strict=True):
+            values = getattr(block, bound)
+            if values is not None:
+                self._bounds[bound] = side(self._bounds.get(bound, values), values)
+        self.rows += len(block)
+
+    def _alike(self, block: Dataset, arrays: dict[str, np.ndarray]) -> None:
+        assert self._first is not None
+        if arrays.keys() != self._columns.keys():
+            raise WaypostError(
+                f"{block.name}: has {', '.join(arrays)}, the data before it {', '.join(self._columns)}; they must agree"
+            )
+        for size in ("observation_size", "action_size"):
+            if getattr(block, size) != getattr(self._first, size):
+                raise WaypostError(
+                    f"{block.name}: {size.replace('_', ' ')} {getattr(block, size)}, the data before it "
+                    f"{getattr(self._first, size)}; they must agree"
+                )
+
+    def _assemble(self) -> None:
+        if self._first is None:
+            raise WaypostError(f"{self.path}: no transitions; at least one row is needed")
+        small = {MARK: np.asarray(json.dumps(facts_of(self._first))), **self._bounds}
+        with replacing(self.path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
+            for name, values in small.items():
+                with _entry(archive, name) as entry:
+                    npy.write_array(entry, values, allow_pickle=False)
+            for role in self._columns:
+                like = getattr(self._first, role)
+                with _entry(archive, role) as entry, (self._folder / role).open("rb") as column:
+                    described = {"descr": npy.dtype_to_descr(like.dtype), "fortran_order": False}
+                    npy.write_array_header_1_0(entry, {**described, "shape": (self.rows, *like.shape[1:])})
+                    shutil.copyfileobj(column, entry, 1 << 22)
+                (self._folder / role).unlink()
+
+
+def _entry(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
+    """A new entry whose contents begin at a multiple of `ALIGNMENT`; an unused extra field makes up the difference."""
+    entry = zipfile.ZipInfo(f"{name}.npy")
+    assert archive.fp is not None
+    # Before the contents stand 30 bytes, the name, 20 bytes for sizes over 4 GB, and the head of the unused field.
+    begin = archive.fp.tell() + 30 + len(entry.filename) + 20 + 4
+    entry.extra = struct.pack("<HH", 0xD935, -begin % ALIGNMENT) + bytes(-begin % ALIGNMENT)
+    return archive.open(entry, "w", force_zip64=True)
