@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := runs/demo
 
-.PHONY: demo test slow lint types check bench clean
+.PHONY: demo test slow lint types check bench bench-data clean
 
 # Installed again only when what is to be installed has changed.
 $(VENV)/.installed: pyproject.toml
@@ -35,6 +35,11 @@ check: lint types test
 bench: $(VENV)/.installed
 	$(BIN)/python -c 'import torch' 2>/dev/null || $(BIN)/python -m pip install --quiet 'torch==2.13.0'
 	$(BIN)/python benchmarks/bench.py
+
+# Reading a million transitions; learning from ten million that are not in memory.
+bench-data: $(VENV)/.installed
+	$(BIN)/python benchmarks/data.py
+	$(BIN)/python benchmarks/stream.py
 
 clean:
 	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache
