@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
@@ -19,7 +18,7 @@ from waypost.checkpoint import write_text
 from waypost.data.dataset import Dataset
 from waypost.data.inspect import Column, Inspection, Support, no_signal
 from waypost.report.figures import INK, STYLED, colour_bar, new_figure
-from waypost.report.page import DASH, SPACE, Picture, picture
+from waypost.report.page import DASH, SPACE, Picture, picture, template
 
 SAMPLE = 200_000
 """Rows drawn, evenly from all; more would change no picture."""
@@ -61,14 +60,7 @@ def write_inspection(inspection: Inspection, dataset: Dataset, path: Path) -> Pa
 
 def render_inspection(inspection: Inspection, dataset: Dataset) -> str:
     """Return the whole page as HTML."""
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("inspection.html").render(
+    return template("inspection.html").render(
         title=f"Health of {inspection.name}",
         summary=f"{inspection.verdict}.",
         task=inspection.task,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
@@ -60,8 +60,8 @@ class Picture:
     caption: str
 
 
-def render_report(report: Report) -> str:
-    """Return the whole page as HTML."""
+def template(name: str) -> Template:
+    """A page to fill in; what goes into it is escaped."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -69,9 +69,14 @@ def render_report(report: Report) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    return environment.get_template(name)
+
+
+def render_report(report: Report) -> str:
+    """Return the whole page as HTML."""
     result = report.result
     fields = report.config.get("config") or {}
-    return environment.get_template("template.html").render(
+    return template("template.html").render(
         title=report.title,
         summary=summary(report),
         about=[(name, str(result[name])) for name in ("data", "task", "suite") if result.get(name) is not None],
