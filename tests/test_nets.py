@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from waypost.nets import MLP, Bounds, Gaussian, LayerNorm, Linear, Scaling, Twin, moments
+from waypost.nets import MLP, Bounds, Gaussian, LayerNorm, Linear, Scaling, Twin
 
 KEY = jax.random.key(0)
 X = np.random.default_rng(0).normal(2.0, 3.0, size=(24, 3)).astype(np.float32)
@@ -139,25 +139,6 @@ def test_scaling_shifts_divides_and_undoes() -> None:
     expected = (X - np.array([1.0, -2.0, 0.0])) / np.array([2.0, 0.5, 10.0])
     assert close(scaling(X), expected)
     assert close(scaling.undo(scaling(X)), X)
-
-
-def test_moments_are_mean_and_deviation_per_column() -> None:
-    mean, std = moments(X)
-    assert close(mean, [sum(column) / 24 for column in X.T])
-    assert close(std, [np.sqrt(sum((column - column.mean()) ** 2) / 24) for column in X.T])
-
-
-def test_moments_are_exact_for_a_column_far_from_zero() -> None:
-    mean, std = moments(np.array([[10_000.0], [10_001.0]], np.float32).repeat(5000, axis=0))
-    assert mean[0] == 10_000.5
-    assert std[0] == 0.5
-
-
-def test_moments_leave_a_constant_column_unscaled() -> None:
-    mean, std = moments(np.column_stack([X[:, 0], np.full(24, 7.0)]).astype(np.float32))
-    assert std[1] == 1.0
-    assert mean[1] == 7.0
-    assert std[0] > 1.0
 
 
 def test_bounds_map_actions_to_minus_1_and_1() -> None:

@@ -148,10 +148,3 @@ class Bounds(eqx.Module):
         """The action of a scaled one; whatever lies outside, by far or by rounding, ends at the bound."""
         middle, half = (self.low + self.high) / 2.0, (self.high - self.low) / 2.0
         return jnp.clip(middle + half * scaled, self.low, self.high)
-
-
-def moments(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation per column; a column that never changes is left unscaled."""
-    values = values.astype(np.float64)
-    std = values.std(axis=0)
-    return values.mean(axis=0), np.where(std > 1e-6, std, 1.0)

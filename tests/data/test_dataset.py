@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from waypost.data.dataset import Dataset, Labels, concatenate
+from waypost.data.dataset import Dataset, Labels, concatenate, moments
 from waypost.errors import WaypostError
 
 
@@ -175,6 +175,30 @@ def test_keeping_rows_cuts_where_one_is_missing() -> None:
     assert kept.terminals.tolist() == [False, True, False, False, False]
     with pytest.raises(WaypostError, match="no rows"):
         line().keep(np.zeros(7, bool))
+
+
+SOME = np.random.default_rng(0).normal(2.0, 3.0, size=(24, 3)).astype(np.float32)
+
+
+def test_moments_are_mean_and_deviation_per_column() -> None:
+    mean, std = moments(SOME)
+    assert np.allclose(mean, [sum(column) / 24 for column in SOME.T])
+    assert np.allclose(std, [np.sqrt(sum((column - column.mean()) ** 2) / 24) for column in SOME.T])
+
+
+def test_moments_are_exact_for_a_column_far_from_zero() -> None:
+    mean, std = moments(np.array([[10_000.0], [10_001.0]], np.float32).repeat(5000, axis=0))
+    assert mean[0] == 10_000.5
+    assert std[0] == 0.5
+
+
+def test_moments_leave_a_constant_column_unscaled() -> None:
+    mean, std = moments(np.column_stack([SOME[:, 0], np.full(24, 7.0)]).astype(np.float32))
+    assert std[1] == 1.0
+    assert mean[1] == 7.0
+    assert std[0] > 1.0
+    whole = line().observation_moments
+    assert (whole[0].tolist(), whole[1].tolist()) == ([3], [2])
 
 
 def test_columns_can_be_dropped() -> None:

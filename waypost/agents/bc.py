@@ -16,7 +16,7 @@ import optax
 from waypost import losses
 from waypost.agents.agent import Agent, Algorithm, Array, Batch, Columns, Memory, Metrics, Spec, Stage, check_settings
 from waypost.data.dataset import Dataset
-from waypost.nets import Bounds, Gaussian, Scaling, moments
+from waypost.nets import Bounds, Gaussian, Scaling
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class BC(Algorithm):
 
     @classmethod
     def prepare(cls, config: Config, dataset: Dataset) -> tuple[Columns, Spec]:
-        mean, std = moments(dataset.observations)
+        mean, std = dataset.observation_moments
         if not config.observation_scaling:
             mean, std = np.zeros_like(mean), np.ones_like(std)
         columns = {"observations": dataset.observations, "actions": dataset.require("actions")}

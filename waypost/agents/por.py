@@ -49,9 +49,9 @@ from waypost.agents.agent import (
     check_settings,
     steps_of,
 )
-from waypost.data.dataset import Dataset
+from waypost.data.dataset import Dataset, moments
 from waypost.errors import WaypostError
-from waypost.nets import Bounds, Gaussian, Scaling, Twin, moments
+from waypost.nets import Bounds, Gaussian, Scaling, Twin
 
 
 @dataclass(frozen=True)
@@ -274,7 +274,7 @@ class POR(Algorithm):
         if not aimed.any():
             raise WaypostError(f"{dataset.name}: no transition has a real next state; nothing to learn from")
         identity = np.zeros(dataset.observation_size), np.ones(dataset.observation_size)
-        observation = moments(dataset.observations) if config.observation_scaling == "standardise" else identity
+        observation = dataset.observation_moments if config.observation_scaling == "standardise" else identity
         goals = columns.get("goals", dataset.next_observations)
         displacement = _displacement_moments((goals - dataset.observations)[aimed])
         direction = displacement if config.guide_target == "displacement" else observation

@@ -220,6 +220,11 @@ class Dataset:
         """Undiscounted return of each episode."""
         return np.add.reduceat(self.require("rewards").astype(np.float64), self.episode_starts)
 
+    @cached_property
+    def observation_moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation of each observation column; 1 for a column that never changes."""
+        return moments(self.observations)
+
     def require(self, column: str) -> np.ndarray:
         """The column, or an error that says who needs it."""
         values = getattr(self, column)
@@ -307,6 +312,13 @@ class Dataset:
     def named(self, name: str, task: str | None = None) -> Dataset:
         """The same data under another name."""
         return replace(self, name=name, task=task or self.task)
+
+
+def moments(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation per column; a column that never changes is left unscaled."""
+    values = values.astype(np.float64)
+    std = values.std(axis=0)
+    return values.mean(axis=0), np.where(std > 1e-6, std, 1.0)
 
 
 def concatenate(parts: Sequence[Dataset], name: str | None = None) -> Dataset:
