@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import resource
+import signal
 import sys
 import tempfile
 import threading
@@ -196,6 +197,8 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=8, help="turns of each side")
     parser.add_argument("--patience", type=float, default=60.0, metavar="S", help="how long to wait for a calm machine")
     arguments = parser.parse_args()
+    # Whoever ends it early must not be left with gigabytes in the temporary folder.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with Progress(console=Console(stderr=True)) as progress, tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "data.npz"
         write(path, arguments.rows, progress)
