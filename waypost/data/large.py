@@ -17,7 +17,7 @@ from waypost.memory import available_memory
 Choice = Literal["auto", "always", "never"]
 
 MEMORY_SHARE = 0.25
-"""Data are mapped from here on: reading, checking and scaling a set in memory takes up to four times its size."""
+"""Data are mapped from here on: reading, checking and scaling a set in memory takes more than three times its size."""
 DEVICE_SHARE = 0.8
 """Data are streamed from here on: the rest of a device's memory is for the networks."""
 
