@@ -88,4 +88,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except waypost.InterruptedRun:
+        screen.print("stopped and saved; the same command goes on")
