@@ -1,7 +1,7 @@
 """Collect every replica, or those named, and write their cards into docs/replicas.md.
 
     python examples/replica_cards.py --transitions 50000
-    python examples/replica_cards.py hopper-medium antmaze-umaze --out /tmp/cards.md
+    python examples/replica_cards.py hopper-medium antmaze-umaze --out cards.md
 
 Cards of sets that are not collected this time are left as they are.
 """
