@@ -43,9 +43,9 @@ def _opened(path: Path) -> Iterator[Any]:
 
 def write(dataset: Dataset, path: Path, progress: object = None) -> None:
     """Not packed, so that it loads fast and can be mapped into memory."""
-    arrays: dict[str, Any] = rows_of(dataset)
+    arrays: dict[str, Any] = {MARK: np.asarray(json.dumps(facts_of(dataset))), **rows_of(dataset)}
     with replacing(path) as temporary, temporary.open("wb") as stream:
-        np.savez(stream, allow_pickle=False, **{MARK: np.asarray(json.dumps(facts_of(dataset)))}, **arrays)
+        np.savez(stream, **arrays)
 
 
 def _plausible(path: Path, stream: IO[bytes]) -> None:
