@@ -192,3 +192,30 @@ def test_folders_and_mixtures(log: Path, tmp_path: Path) -> None:
     plus = tmp_path / "a+b.csv"
     plus.write_text(LOG)
     assert len(waypost.load(plus, MAPPING)) == 5
+
+
+def test_an_array_file_may_say_by_number_which_rows_belong_together(tmp_path: Path) -> None:
+    """Also beside terminals, and by any of the usual names: no pair straddles two episodes."""
+    arrays = {"observations": np.arange(6.0), "actions": np.ones(6), "terminals": np.arange(6) == 5}
+    np.savez(tmp_path / "numbered.npz", episode_id=np.array([0, 0, 1, 1, 1, 1]), **arrays)
+    np.savez(tmp_path / "marked.npz", truncated=np.arange(6) == 1, **arrays)
+    for name in ("numbered", "marked"):
+        data = waypost.load(tmp_path / f"{name}.npz")
+        assert data.episode_lengths.tolist() == [2, 4]
+        assert data.next_valid.tolist() == [True, False, True, True, True, False]
+
+
+def test_runs_of_terminals_are_one_arrival_in_tables_too() -> None:
+    table = {"obs_0": np.arange(8.0), "terminal": np.isin(np.arange(8), (3, 4, 5)), "reward": np.ones(8)}
+    data = waypost.load(table)
+    assert data.episode_lengths.tolist() == [4, 2]
+    assert data.observations[:, 0].tolist() == [0, 1, 2, 3, 6, 7]
+    assert data.next_observations[3, 0] == 4
+    assert "2 rows left out" in data.notes[0]
+
+
+def test_a_file_may_say_that_a_next_state_is_unknown(tmp_path: Path) -> None:
+    np.savez(tmp_path / "log.npz", observations=np.arange(5.0), next_valid=np.arange(5) != 2)
+    data = waypost.load(tmp_path / "log.npz")
+    assert data.next_valid.tolist() == [True, True, False, True, False]
+    assert data.episode_lengths.tolist() == [3, 2]

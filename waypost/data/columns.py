@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from waypost.data.dataset import Dataset
+from waypost.data.dataset import BLOCK, Dataset
 from waypost.errors import WaypostError
 
 
@@ -72,7 +72,7 @@ def build(source: Mapping[str, Any], columns: Columns, name: str, **known: Any) 
     """A Dataset of a source's fields; NaN and infinities are left for `checked` to find.
 
     A last row of an episode that has a state but no action (all NaN) is where the episode arrived: it becomes the
-    next state of the row before.
+    next state of the row before. `known` are arguments of `Dataset.from_arrays` that need no choosing.
     """
     chosen, notes = choose(list(source), columns, name)
     roles: dict[str, Any] = {role: _values(source, names, role, name) for role, names in chosen.items()}
@@ -80,10 +80,9 @@ def build(source: Mapping[str, Any], columns: Columns, name: str, **known: Any) 
     for role, values in roles.items():
         if len(values) != rows:
             raise WaypostError(f"{name}: {role} have {len(values)} rows, observations {rows}; they must agree")
-    named = known.pop("observation_names", None)
-    if named is None:
-        named = _names(chosen["observations"], roles["observations"])
-    notes += list(known.pop("notes", ()))
+    if "next_valid" in known:
+        roles["next_valid"] = _flag(known.pop("next_valid"), rows, "next_valid", name)
+    names = _names(chosen["observations"], roles["observations"])
     episode, time = roles.pop("episode", None), roles.pop("time", None)
     if rows and (episode is not None or time is not None):
         order = _order(episode, time, rows)
@@ -93,14 +92,23 @@ def build(source: Mapping[str, Any], columns: Columns, name: str, **known: Any) 
             notes.append(
                 "rows put in order: by episode" + (f", then by {chosen['time'][0]}" if "time" in chosen else "")
             )
-        if episode is not None:
-            changes = np.append(episode[1:] != episode[:-1], True)
-            flags = roles.get("timeouts")
-            roles["timeouts"] = changes if flags is None else changes | (np.asarray(flags).reshape(rows, -1)[:, 0] != 0)
-    arrived = _arrivals(roles, rows)
-    if arrived.any():
-        roles = fold_arrivals(roles, arrived, name)
-    return Dataset.from_arrays(**roles, **known, observation_names=named, notes=tuple(notes), name=name, finite=False)
+    for role in ("terminals", "timeouts"):
+        if role in roles:
+            roles[role] = _flag(roles[role], rows, role, name)
+    if rows and episode is not None:
+        changes = np.append(episode[1:] != episode[:-1], True)
+        roles["timeouts"] = roles.get("timeouts", False) | changes
+    if rows and "next_observations" not in roles:
+        arrived = _arrivals(roles, rows)
+        if arrived.any():
+            roles = fold_arrivals(roles, arrived, name)
+        else:
+            roles, left_out = _without_runs(roles)
+            if left_out:
+                notes.append(f"{left_out} rows left out that began where the task was already over (runs of terminals)")
+    return Dataset.from_arrays(
+        **roles, **known, observation_names=names, notes=tuple(notes), name=name, finite=False, copy=False
+    )
 
 
 def choose(available: list[str], columns: Columns, name: str) -> tuple[dict[str, list[str]], list[str]]:
@@ -195,16 +203,30 @@ def _order(episode: np.ndarray | None, time: np.ndarray | None, rows: int) -> np
     return None if (order[1:] > order[:-1]).all() else order
 
 
+def _flag(values: Any, rows: int, role: str, name: str) -> np.ndarray:
+    """One truth per row, once it is certain that the values are nothing else."""
+    values = np.asarray(values)
+    values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+    if values.shape != (rows,) or values.dtype.kind not in "fiub" or not np.isin(values, (0, 1)).all():
+        raise WaypostError(f"{name}: {role} must be one 0 or 1 per row")
+    return values != 0
+
+
+def _ends(roles: dict[str, Any], rows: int) -> np.ndarray:
+    """Rows marked as the last of an episode, and the last of all."""
+    ends = np.zeros(rows, bool)
+    for role in ("terminals", "timeouts"):
+        ends |= roles.get(role, False)
+    ends[-1:] = True
+    return ends
+
+
 def _arrivals(roles: dict[str, Any], rows: int) -> np.ndarray:
     """Rows that only say where an episode arrived: the last of their episode, not the first, and without any action."""
     actions = roles.get("actions")
-    if actions is None or actions.dtype.kind != "f" or "next_observations" in roles:
+    if actions is None or actions.dtype.kind != "f":
         return np.zeros(rows, bool)
-    ends = np.zeros(rows, bool)
-    for role in ("terminals", "timeouts"):
-        if role in roles:
-            ends |= np.asarray(roles[role]).reshape(rows, -1)[:, 0] != 0
-    ends[-1:] = True
+    ends = _ends(roles, rows)
     starts = np.append(True, ends[:-1])
     return ends & ~starts & np.isnan(actions.reshape(rows, -1)).all(axis=1)
 
@@ -215,18 +237,52 @@ def fold_arrivals(roles: dict[str, Any], arrived: np.ndarray, name: str) -> dict
     if not kept.any():
         raise WaypostError(f"{name}: no transitions; every row is the end of an episode")
     before = np.append(arrived[1:], False)
-    rows = len(arrived)
-    observations = np.asarray(roles["observations"]).reshape(rows, -1)
-    flags: dict[str, Any] = {
-        role: np.asarray(roles[role]).reshape(rows, -1)[:, 0] != 0
-        for role in ("terminals", "timeouts")
-        if role in roles
-    }
-    ends = np.logical_or.reduce([np.zeros(rows, bool), *flags.values()])
-    ends[-1] = True
-    following = np.append(observations[1:], observations[-1:], axis=0)
-    following[ends] = observations[ends]
+    ends = _ends(roles, len(arrived))
+    flags = {role: roles[role] for role in ("terminals", "timeouts") if role in roles}
     moved = {role: values | (before & np.append(values[1:], False)) for role, values in flags.items()}
-    moved["timeouts"] = moved.get("timeouts", np.zeros(rows, bool)) | before
-    folded: dict[str, Any] = {**roles, **moved, "next_observations": following, "next_valid": ~ends}
-    return {role: values[kept] for role, values in folded.items()}
+    moved["timeouts"] = moved.get("timeouts", False) | before
+    return _following(roles | moved, known=~ends, kept=kept)
+
+
+def _without_runs(roles: dict[str, Any]) -> tuple[dict[str, Any], int]:
+    """The rows without those that begin where the task was already over, and how many these are.
+
+    AntMaze goes on recording while the ant stands in the goal, so that terminals come in runs. Only the first of a
+    run ends an episode, and there the next state is real; the others are left out.
+    """
+    observations, terminals = roles["observations"], roles.get("terminals")
+    rows = len(observations)
+    if terminals is None:
+        return roles, 0
+    ends = _ends(roles, rows)
+    goes_on = terminals & ~(roles.get("timeouts", False) | np.zeros(rows, bool)) & np.append(terminals[1:], False)
+    goes_on[goes_on] = _one_trajectory(observations.reshape(rows, -1), ends, np.flatnonzero(goes_on))
+    if not goes_on.any():
+        return roles, 0
+    begins_ended = np.append(False, goes_on[:-1])
+    return _following(roles, known=~ends | goes_on, kept=~begins_ended), int(begins_ended.sum())
+
+
+def _following(roles: dict[str, Any], known: np.ndarray, kept: np.ndarray) -> dict[str, Any]:
+    """The kept rows, each with the following row's state as its next one where that is known to be it."""
+    observations = roles["observations"].reshape(len(kept), -1)
+    following = np.append(observations[1:], observations[-1:], axis=0)
+    following[~known] = observations[~known]
+    valid = known & roles.get("next_valid", True)
+    filled = roles | {"next_observations": following, "next_valid": valid}
+    return {role: values[kept] for role, values in filled.items()}
+
+
+def _one_trajectory(observations: np.ndarray, ends: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Whether the row after each of these is as near as neighbours inside an episode are: no reset lies between."""
+    inside = np.flatnonzero(~ends[:-1])
+    if not len(rows) or not len(inside):
+        return np.zeros(len(rows), bool)
+    usual = max(_steps(observations, part).max() for part in np.array_split(inside, 1 + len(inside) // BLOCK))
+    return _steps(observations, rows) <= usual
+
+
+def _steps(observations: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """How far it is from each of these rows to the next, by the column that moves most."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.nan_to_num(np.abs(observations[rows + 1] - observations[rows])).max(axis=1)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from waypost.data.columns import Columns, build, fold_arrivals
-from waypost.data.dataset import BLOCK, Dataset
+from waypost.data.dataset import Dataset
 
 ROWS = ("observations", "actions", "rewards", "next_observations", "terminals", "timeouts", "next_valid")
 """The arrays a file of ours holds, one entry per row."""
@@ -27,10 +27,8 @@ def from_arrays(arrays: Mapping[str, Any], columns: Columns, name: str, facts: d
             return _ogbench(arrays, name)
         if "maze2d" in name.lower() and "timeouts" in arrays:
             return _maze2d(arrays, name)
-        if "terminals" in arrays and "next_observations" not in arrays:
-            return _without_runs(arrays, name)
-    plain = (*BOUNDS, "next_valid") if "next_observations" in arrays else BOUNDS
-    return build(arrays, columns, name, **{field: np.asarray(arrays[field]) for field in plain if field in arrays})
+    known = {field: np.asarray(arrays[field]) for field in (*BOUNDS, "next_valid") if field in arrays}
+    return build(arrays, columns, name, **known)
 
 
 # -- what a file of ours says besides its rows -------------------------------------------------------
@@ -103,54 +101,3 @@ def _maze2d(arrays: Mapping[str, Any], name: str) -> Dataset:
         finite=False,
         copy=False,
     )
-
-
-def _without_runs(arrays: Mapping[str, Any], name: str) -> Dataset:
-    """D4RL without next states: the following row's state, except at the end of an episode, where it is unknown.
-
-    AntMaze goes on recording while the ant stands in the goal, so that terminals come in runs. Only the first of a
-    run ends an episode, and there the next state is real; the others begin where the task was over and are left out.
-    """
-    roles: dict[str, Any] = {role: np.asarray(arrays[role]) for role in ROWS if role in arrays}
-    observations, terminals = roles["observations"], roles["terminals"]
-    rows = len(observations)
-    bounds: dict[str, Any] = {bound: np.asarray(arrays[bound]) for bound in BOUNDS if bound in arrays}
-    if observations.ndim != 2 or terminals.shape != (rows,) or terminals.dtype.kind not in "fiub":
-        return Dataset.from_arrays(**roles, **bounds, name=name, finite=False, copy=False)
-    ended = terminals != 0
-    cut = np.asarray(roles["timeouts"]) != 0 if "timeouts" in roles else np.zeros(rows, bool)
-    goes_on = np.zeros(rows, bool)
-    if cut.shape == (rows,):
-        goes_on = ended & ~cut & np.append(ended[1:], False)
-        goes_on[goes_on] = _one_trajectory(observations, ended | cut, np.flatnonzero(goes_on))
-    if not goes_on.any():
-        return Dataset.from_arrays(**roles, **bounds, name=name, finite=False, copy=False)
-    begins_ended = np.append(False, goes_on[:-1])
-    kept = ~begins_ended
-    ends = ended | cut
-    ends[-1] = True
-    following = np.append(observations[1:], observations[-1:], axis=0)
-    known = ~ends | goes_on
-    following[~known] = observations[~known]
-    roles |= {"next_observations": following, "next_valid": known}
-    note = f"{begins_ended.sum()} rows left out that began where the task was already over (runs of terminals)"
-    return Dataset.from_arrays(
-        **{role: values[kept] for role, values in roles.items()}, **bounds, name=name, notes=(note,), finite=False
-    )
-
-
-def _one_trajectory(observations: np.ndarray, ends: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Whether the row after each of these is as near as neighbours inside an episode are: no reset lies between."""
-    if not len(rows):
-        return np.zeros(0, bool)
-    inside = np.flatnonzero(~ends[:-1])
-    if not len(inside):
-        return np.zeros(len(rows), bool)
-    usual = max(_steps(observations, part).max() for part in np.array_split(inside, 1 + len(inside) // BLOCK))
-    return _steps(observations, rows) <= usual
-
-
-def _steps(observations: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """How far it is from each of these rows to the next, by the column that moves most."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        return np.nan_to_num(np.abs(observations[rows + 1] - observations[rows])).max(axis=1)
