@@ -306,3 +306,16 @@ def test_collect_records_a_replica(
     assert code == 2
     assert "hopper-medium" in err
     assert call(capfd, "collect", "hopper-random", "--transitions", 0)[0] == 2
+
+
+def test_joining_onto_a_full_disk_says_so(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("waypost.data.mapped.NpzWriter.append", full)
+    code, _, err = call(capfd, "convert", "t-maze+t-maze", tmp_path / "all.npz")
+    assert code == 2
+    assert "No space left" in err
+    assert list(tmp_path.iterdir()) == []

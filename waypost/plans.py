@@ -13,6 +13,7 @@ from waypost.agents import algorithm as find_algorithm
 from waypost.checkpoint import read_json
 from waypost.data.columns import Columns, columns_from_json
 from waypost.data.dataset import Dataset
+from waypost.data.large import Choice
 from waypost.data.sources import recorded_task
 from waypost.envs.tasks import TASKS, Convention, Protocol
 from waypost.envs.tasks import task as find_task
@@ -20,9 +21,6 @@ from waypost.errors import WaypostError
 from waypost.policy import config_from_json
 
 DEFAULT_STEPS = 100_000
-
-Stream = Literal["auto", "always", "never"]
-"""Whether data are streamed from the disk instead of being held in memory; auto: if they would not fit."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class Plan:
     preset: str | None = None
     init: str | None = None
     columns: Columns = field(default_factory=Columns)
-    stream: Stream = "auto"
+    stream: Choice = "auto"
 
     def __post_init__(self) -> None:
         if self.steps < 1:
@@ -69,7 +67,7 @@ def plan(
     init: str | Path | None = None,
     config: Any = None,
     columns: Columns | None = None,
-    stream: Stream = "auto",
+    stream: Choice = "auto",
     **settings: Any,
 ) -> Plan:
     """Resolve what `train` was asked for; see there."""

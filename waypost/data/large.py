@@ -15,6 +15,7 @@ from waypost.errors import WaypostError
 from waypost.memory import available_memory
 
 Choice = Literal["auto", "always", "never"]
+"""Whether data are streamed from the disk instead of being held in memory; auto: if they would not fit."""
 
 MEMORY_SHARE = 0.25
 """Data are mapped from here on: reading, checking and scaling a set in memory takes more than three times its size."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,12 +98,19 @@ def writer(path: str | Path, overwrite: bool = False) -> Writer:
         raise WaypostError(f"{path}: is there already; {way_out}")
 
     def careful(dataset: Dataset, path: Path, progress: Any) -> None:
-        try:
+        with writing(path):
             write(dataset, path, progress)
-        except OSError as error:
-            raise WaypostError(f"{path}: cannot be written ({error.strerror or error})") from None
 
     return careful
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """A full disk or a folder that may not be written to, in one line."""
+    try:
+        yield
+    except OSError as error:
+        raise WaypostError(f"{path}: cannot be written ({error.strerror or error})") from None
 
 
 def recorded_task(source: str | Path) -> str | None:
