@@ -13,7 +13,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
-from waypost.data.inspect import Inspection, Level
+from waypost.data.findings import Inspection, Level
 from waypost.runs import Progress
 
 screen = Console(stderr=True)

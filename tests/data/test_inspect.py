@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from waypost.data import inspect as health
 from waypost.data.dataset import Dataset
-from waypost.data.inspect import Finding, Inspection, Support, doubts, inspect
+from waypost.data.findings import Finding, Inspection, Spread, Support
+from waypost.data.inspect import doubts, inspect
 from waypost.errors import WaypostError
 
 ROWS, LENGTH = 2400, 60
@@ -91,8 +91,8 @@ def test_facts_of_a_set_one_can_count() -> None:
     assert (found.name, found.task, found.rows, found.episodes) == ("small", "four-rooms", 4, 2)
     assert (found.observation_size, found.action_size) == (2, 1)
     assert (found.terminals, found.timeouts, found.unknown_next) == (1, 1, 2)
-    assert found.lengths == health.Spread(min=1, q1=1.5, median=2, q3=2.5, max=3, mean=2)
-    assert found.returns == health.Spread(min=0, q1=0.5, median=1, q3=1.5, max=2, mean=1)
+    assert found.lengths == Spread(min=1, q1=1.5, median=2, q3=2.5, max=3, mean=2)
+    assert found.returns == Spread(min=0, q1=0.5, median=1, q3=1.5, max=2, mean=1)
     assert (found.nonzero_rewards, found.distinct_rewards) == (0.5, 2)
     assert found.saturation == (0.5,)
     assert found.repeated == 0

@@ -15,7 +15,8 @@ from test_page import Outline, assert_self_contained
 from waypost import screen
 from waypost.agents import ALGORITHMS
 from waypost.data.dataset import Dataset
-from waypost.data.inspect import Column, inspect
+from waypost.data.findings import Column
+from waypost.data.inspect import inspect
 from waypost.report import inspection as page
 from waypost.report.page import SPACE
 

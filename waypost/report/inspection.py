@@ -15,8 +15,9 @@ from matplotlib.ticker import MaxNLocator
 from waypost.agents import ALGORITHMS
 from waypost.agents.agent import Algorithm
 from waypost.checkpoint import write_text
+from waypost.data.checks import no_signal
 from waypost.data.dataset import Dataset
-from waypost.data.inspect import Column, Inspection, Support, no_signal
+from waypost.data.findings import Column, Inspection, Support
 from waypost.report.figures import INK, STYLED, colour_bar, new_figure
 from waypost.report.page import DASH, SPACE, Picture, picture, template
 

@@ -1,0 +1,194 @@
+"""What an inspection of data says: facts, findings with the way out, and what the data are good for."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, astuple, dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+Level = Literal["error", "warning", "note"]
+LEVELS: tuple[Level, ...] = ("error", "warning", "note")
+"""error    no algorithm can train on this
+warning  it trains, but most likely on something other than what the person means
+note     worth knowing
+"""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Where the values of something lie."""
+
+    min: float
+    q1: float
+    median: float
+    q3: float
+    max: float
+    mean: float
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> Spread | None:
+        """The spread of what is finite, if anything is."""
+        values = values[np.isfinite(values)].astype(np.float64)
+        if not len(values):
+            return None
+        low, q1, median, q3, high = np.quantile(values, (0, 0.25, 0.5, 0.75, 1)).tolist()
+        return cls(low, q1, median, q3, high, float(values.mean()))
+
+    def __str__(self) -> str:
+        low, q1, median, q3, high, mean = map(short, astuple(self))
+        if low == high:
+            return f"always {low}"
+        return f"mean {mean}, median {median}, half in {q1} to {q3}, all in {low} to {high}"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the observations or actions, or the rewards; numbers are None where nothing is finite."""
+
+    name: str
+    kind: Literal["observation", "action", "reward"]
+    min: float | None
+    mean: float | None
+    std: float | None
+    max: float | None
+    dead: bool
+    """It never changes."""
+    duplicate_of: str | None
+    """An earlier column that holds the same numbers."""
+
+    @property
+    def remark(self) -> str:
+        """What is odd about it, in words."""
+        return "never changes" if self.dead else f"same as {self.duplicate_of}" if self.duplicate_of else ""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something to put right, to think about or to know."""
+
+    level: Level
+    what: str
+    """A short name that programs can rely on."""
+    text: str
+    """What it is, and the way out."""
+    rows: tuple[int, ...] = ()
+    """The first rows it concerns."""
+    count: int = 0
+    """How many rows, columns or episodes it concerns."""
+
+    def __str__(self) -> str:
+        return f"{self.text} ({self.where})" if self.rows else self.text
+
+    @property
+    def where(self) -> str:
+        """The rows in words."""
+        more = ", ..." if self.count > len(self.rows) else ""
+        return f"row{'s' if self.count > 1 else ''} {', '.join(map(str, self.rows))}{more}" if self.rows else ""
+
+
+@dataclass(frozen=True)
+class Support:
+    """Whether an algorithm can learn from these data."""
+
+    algorithm: str
+    supported: bool
+    why: str
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """All there is to say about a data set, as plain values."""
+
+    name: str
+    task: str | None
+    rows: int
+    episodes: int
+    observation_size: int
+    action_size: int | None
+    lengths: Spread
+    returns: Spread | None
+    """None without rewards."""
+    nonzero_rewards: float | None
+    """Share of the rows."""
+    distinct_rewards: int | None
+    terminals: int
+    timeouts: int
+    unknown_next: int
+    """Rows whose next state is not known."""
+    columns: tuple[Column, ...]
+    saturation: tuple[float, ...]
+    """Share of the rows at a bound, for each action."""
+    repeated: float
+    """Share of the rows that hold the same transition as an earlier one."""
+    findings: tuple[Finding, ...]
+    """The gravest first."""
+    supports: tuple[Support, ...]
+
+    def of_level(self, level: Level) -> list[Finding]:
+        return [finding for finding in self.findings if finding.level == level]
+
+    @property
+    def verdict(self) -> str:
+        """How much there is and what was found, in one line."""
+        size = f"{grouped(self.rows)} transitions in {grouped(self.episodes)} episode{'s' if self.episodes > 1 else ''}"
+        counts = ((len(self.of_level(level)), level) for level in LEVELS)
+        said = [f"{count} {level}{'s' if count > 1 else ''}" for count, level in counts if count]
+        return f"{size}: {', '.join(said) or 'nothing to put right'}"
+
+    def facts(self) -> list[tuple[str, str]]:
+        """The summary in words: what it is about, and what there is."""
+        rows, actions = self.rows, self.action_size
+        facts = [
+            ("transitions", grouped(rows)),
+            ("episodes", grouped(self.episodes)),
+            (
+                "state and action",
+                f"{self.observation_size} columns, {f'{actions} actions' if actions else 'no actions'}",
+            ),
+            ("episode length", str(self.lengths)),
+            ("return", str(self.returns or "no rewards")),
+        ]
+        if self.nonzero_rewards is not None and self.distinct_rewards is not None:
+            values = f"{grouped(self.distinct_rewards)} different value{'s' if self.distinct_rewards != 1 else ''}"
+            facts.append(("rewards", f"{percent(self.nonzero_rewards)} not 0, {values}"))
+        facts += [
+            ("terminals", grouped(self.terminals)),
+            ("timeouts", grouped(self.timeouts)),
+            ("unknown next states", f"{grouped(self.unknown_next)} ({percent(self.unknown_next / rows)})"),
+            ("repeated transitions", percent(self.repeated)),
+        ]
+        if self.saturation:
+            facts.append(("actions at a bound", f"up to {percent(max(self.saturation))} of the rows"))
+        return facts
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON: no NaN, no tuples."""
+        record: dict[str, Any] = _plain(asdict(self))
+        return record
+
+
+# -- in words and as JSON --------------------------------------------------------------------------
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
+
+
+def grouped(number: int) -> str:
+    return f"{number:,}".replace(",", " ")
+
+
+def short(number: float) -> str:
+    return grouped(round(number)) if 1e4 <= abs(number) < 1e9 else f"{number:.4g}"
+
+
+def _plain(value: Any) -> Any:
+    """The same value in what JSON knows."""
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(part) for part in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value
