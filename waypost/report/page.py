@@ -76,7 +76,7 @@ def render_report(report: Report) -> str:
     """Return the whole page as HTML."""
     result = report.result
     fields = report.config.get("config") or {}
-    return template("template.html").render(
+    return template("run.html").render(
         title=report.title,
         summary=summary(report),
         about=[(name, str(result[name])) for name in ("data", "task", "suite") if result.get(name) is not None],
