@@ -39,8 +39,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "antmaze-umaze": {"tau": 0.9, "inverse_temperature": 10.0},
 }
 PROTOCOLS = {
-    "hopper-medium-replay": Protocol(every=10_000, episodes=10, last=2),
-    "antmaze-umaze": Protocol(every=20_000, episodes=20, last=2),
+    "hopper-medium-replay": Protocol(every=5_000, episodes=20, last=2),
+    "antmaze-umaze": Protocol(every=10_000, episodes=50),
 }
 
 
@@ -48,7 +48,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--data", nargs="+", choices=SETTINGS, default=list(SETTINGS))
-    parser.add_argument("--steps", type=int, default=40_000)
+    parser.add_argument("--steps", type=int, default=20_000)
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no further training after this")
     arguments = parser.parse_args()
     begun = time.monotonic()

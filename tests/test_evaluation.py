@@ -56,7 +56,7 @@ class Counter(Agent):
 
     scale: Array
 
-    def start(self, episodes: int) -> Memory:
+    def start(self, episodes: int, goal: Any = None) -> Memory:
         return {"steps": jnp.zeros(episodes), "earned": jnp.zeros(episodes)}
 
     def act(self, observations: Array, memory: Memory) -> tuple[Array, Memory]:

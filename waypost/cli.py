@@ -54,8 +54,8 @@ class TrainOptions:
     """Go on with what the directory holds: an unfinished run, a finished one, or nothing yet."""
     preset: str | None = None
     """Settings to start from, see `waypost list`; by default those that go with the data; none = plain defaults."""
-    rewards: Literal["task", "recorded", "goal", "return-range"] = "task"
-    """Reward convention: the task's; as recorded; r - 1 with costly failures; scaled by the range of returns."""
+    rewards: Literal["task", "recorded", "goal", "centred-goal", "return-range"] = "task"
+    """Reward convention: the task's; as recorded; r - 1, failures costly; 4 (r - 0.5); scaled by returns."""
     init: Path | None = None
     """Run whose agent provides the parts this training leaves out."""
     log_every: int = 500

@@ -12,6 +12,10 @@ class DivergenceError(WaypostError):
     """Training met a non-finite metric; the last good checkpoint is kept."""
 
 
+class MissingPart(WaypostError):
+    """An agent was asked for something that a part it was left without would have to do."""
+
+
 class InterruptedRun(Exception):
     """Training was told to stop (SIGINT or SIGTERM); everything up to `step` is saved."""
 

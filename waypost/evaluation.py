@@ -60,7 +60,7 @@ def rollouts(
     depend on how many environments step together. Every started episode counts, short or long.
     """
     width = min(episodes, environments)
-    actor = _Actor(agents)
+    actor = _Actor(agents, task.goal)
     envs = task.make(len(agents) * width)
     try:
         _check_spaces(envs, actor, task)
@@ -73,7 +73,7 @@ def check(agent: Agent, task: Task) -> None:
     """Raise the error an evaluation would, now rather than after hours of training."""
     envs = task.make(1)
     try:
-        _check_spaces(envs, _Actor([agent]), task)
+        _check_spaces(envs, _Actor([agent], task.goal), task)
     finally:
         envs.close()
 
@@ -81,17 +81,18 @@ def check(agent: Agent, task: Task) -> None:
 class _Actor:
     """All agents as one function of one batch: (agents x width) observations in, actions out."""
 
-    def __init__(self, agents: Sequence[Agent]):
+    def __init__(self, agents: Sequence[Agent], goal: Sequence[float] | None = None):
         self.agents = jax.tree.map(lambda *leaves: jnp.stack(leaves), *agents)
         self.count = len(agents)
+        self.goal = None if goal is None else jnp.asarray(goal, jnp.float32)
 
     def start(self, width: int) -> Memory:
-        return eqx.filter_vmap(lambda agent: agent.start(width))(self.agents)
+        return eqx.filter_vmap(lambda agent: agent.start(width, self.goal))(self.agents)
 
     def act(self, observations: np.ndarray, memory: Memory) -> tuple[np.ndarray, Memory]:
         grouped = observations.reshape(self.count, -1, observations.shape[-1])
         actions, memory = _act(self.agents, grouped, memory)
-        return np.asarray(actions).reshape(len(observations), -1), memory
+        return np.asarray(actions).reshape(len(observations), *actions.shape[2:]), memory
 
     def receive(self, memory: Memory, rewards: np.ndarray, restarted: np.ndarray, fresh: Memory) -> Memory:
         """Note the rewards; where an episode has restarted, forget."""

@@ -44,6 +44,15 @@ def gaussian_log_likelihood(mean: Array, log_std: Array, x: Array) -> Array:
     return -jnp.sum(0.5 * z**2 + log_std + 0.5 * jnp.log(2.0 * jnp.pi), axis=-1)
 
 
+def tanh_gaussian_log_likelihood(mean: Array, log_std: Array, inner: Array) -> Array:
+    """log density of tanh(u) at `inner` = u ~ N(mean, exp(log_std)^2), summed over the last axis.
+
+    log(1 - tanh(u)^2) = 2 (log 2 - u - softplus(-2u)), which does not round to log 0.
+    """
+    stretch = 2.0 * (jnp.log(2.0) - inner - jax.nn.softplus(-2.0 * inner))
+    return gaussian_log_likelihood(mean, log_std, inner) - jnp.sum(stretch, axis=-1)
+
+
 def constrained_value(values: Array, behaviour_log_likelihood: Array, inverse_temperature: float) -> Array:
     """(5): -[alpha / mean|V| V(s~) + log g_mu(s~ | s)] for states s~ drawn from the guide.
 
@@ -51,6 +60,16 @@ def constrained_value(values: Array, behaviour_log_likelihood: Array, inverse_te
     """
     scale = inverse_temperature / jax.lax.stop_gradient(jnp.mean(jnp.abs(values)) + 1e-8)
     return -(scale * values + behaviour_log_likelihood)
+
+
+def soft_minimum(values: Array, share: float) -> Array:
+    """share min + (1 - share) max over the first axis: BCQ's and BEAR's cautious estimate of two networks."""
+    return share * values.min(axis=0) + (1.0 - share) * values.max(axis=0)
+
+
+def kl_to_standard_normal(mean: Array, log_std: Array) -> Array:
+    """KL(N(mean, exp(log_std)^2) || N(0, 1)) of every number."""
+    return 0.5 * (mean**2 + jnp.exp(2.0 * log_std) - 1.0) - log_std
 
 
 def moving_average(target: Tree, online: Tree, rate: float) -> Tree:

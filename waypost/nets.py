@@ -11,8 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
+from waypost import losses
+
 Array = jax.Array
 
+EDGE = 1e-6
+"""How far inside (-1, 1) an action must lie to have a likelihood under a tanh."""
 LOG_STD_RANGE = (-5.0, 2.0)
 """Where the logarithm of a Gaussian's standard deviation is kept."""
 
@@ -94,7 +98,19 @@ class Twin(eqx.Module):
         )
 
     def __call__(self, x: Array) -> Array:
-        return jnp.stack([head(x)[:, 0] for head in self.heads])
+        return jnp.stack([head(x)[..., 0] for head in self.heads])
+
+
+def beside(*parts: Array) -> Array:
+    """The columns of arrays side by side, for networks of several things; missing leading axes are repeated.
+
+    States (rows, n) beside samples of actions (samples, rows, m) are (samples, rows, n + m).
+    """
+    leading = jnp.broadcast_shapes(*(part.shape[:-1] for part in parts))
+    return jnp.concatenate([jnp.broadcast_to(part, (*leading, part.shape[-1])) for part in parts], axis=-1)
+
+
+# -- distributions: each gives the likelihood of an outcome and the likeliest one -----------------------
 
 
 class Gaussian(eqx.Module):
@@ -102,14 +118,127 @@ class Gaussian(eqx.Module):
 
     mean: MLP
     log_std: Array
+    squashed: bool = eqx.field(static=True)
+    """Whether the mean is kept in (-1, 1) by a tanh; the Gaussian around it is not."""
 
-    def __init__(self, inputs: int, hidden: Sequence[int], outputs: int, key: Array):
+    def __init__(self, inputs: int, hidden: Sequence[int], outputs: int, key: Array, squashed: bool = False):
         self.mean = MLP(inputs, hidden, outputs, key)
         self.log_std = jnp.zeros(outputs)
+        self.squashed = squashed
 
     def __call__(self, x: Array) -> tuple[Array, Array]:
         """Mean (rows, outputs) and log standard deviation (outputs,)."""
-        return self.mean(x), jnp.clip(self.log_std, *LOG_STD_RANGE)
+        return self.mode(x), jnp.clip(self.log_std, *LOG_STD_RANGE)
+
+    def log_likelihood(self, x: Array, outcomes: Array) -> Array:
+        return losses.gaussian_log_likelihood(*self(x), outcomes)
+
+    def mode(self, x: Array) -> Array:
+        mean = self.mean(x)
+        return jnp.tanh(mean) if self.squashed else mean
+
+
+class Categorical(eqx.Module):
+    """One of several choices; an outcome is a row of zeros with a 1 at the one taken."""
+
+    logits: MLP
+
+    def __init__(self, inputs: int, hidden: Sequence[int], outputs: int, key: Array):
+        self.logits = MLP(inputs, hidden, outputs, key)
+
+    def log_likelihood(self, x: Array, outcomes: Array) -> Array:
+        return jnp.sum(outcomes * jax.nn.log_softmax(self.logits(x)), axis=-1)
+
+    def mode(self, x: Array) -> Array:
+        logits = self.logits(x)
+        return jax.nn.one_hot(logits.argmax(axis=-1), logits.shape[-1])
+
+
+class TanhGaussian(eqx.Module):
+    """tanh of a diagonal Gaussian whose mean and spread are both a network of the input: samples lie in (-1, 1)."""
+
+    net: MLP
+    log_std_range: tuple[float, float] = eqx.field(static=True)
+    mapped: bool = eqx.field(static=True)
+    """Whether the log spread is mapped into its range by a tanh instead of being clipped to it."""
+
+    def __init__(
+        self,
+        inputs: int,
+        hidden: Sequence[int],
+        outputs: int,
+        key: Array,
+        log_std_range: tuple[float, float] = (-20.0, 2.0),
+        mapped: bool = False,
+    ):
+        self.net = MLP(inputs, hidden, 2 * outputs, key)
+        self.log_std_range = log_std_range
+        self.mapped = mapped
+
+    def __call__(self, x: Array) -> tuple[Array, Array]:
+        """Mean and log standard deviation before the tanh, each (rows, outputs)."""
+        mean, log_std = jnp.split(self.net(x), 2, axis=-1)
+        low, high = self.log_std_range
+        if self.mapped:
+            return mean, low + 0.5 * (high - low) * (jnp.tanh(log_std) + 1.0)
+        return mean, jnp.clip(log_std, low, high)
+
+    def before_tanh(self, x: Array, key: Array, samples: tuple[int, ...] = ()) -> Array:
+        """Samples u of the Gaussian, (*samples, rows, outputs), differentiable in the network."""
+        mean, log_std = self(x)
+        return mean + jnp.exp(log_std) * jax.random.normal(key, (*samples, *mean.shape))
+
+    def sample(self, x: Array, key: Array, samples: tuple[int, ...] = ()) -> tuple[Array, Array]:
+        """Samples tanh(u), (*samples, rows, outputs), and their log likelihoods, differentiable in the network."""
+        mean, log_std = self(x)
+        inner = mean + jnp.exp(log_std) * jax.random.normal(key, (*samples, *mean.shape))
+        return jnp.tanh(inner), losses.tanh_gaussian_log_likelihood(mean, log_std, inner)
+
+    def log_likelihood(self, x: Array, outcomes: Array) -> Array:
+        """Of outcomes in [-1, 1]; one at the very edge is taken a hair inside it."""
+        inner = jnp.arctanh(jnp.clip(outcomes, -1.0 + EDGE, 1.0 - EDGE))
+        return losses.tanh_gaussian_log_likelihood(*self(x), inner)
+
+    def mode(self, x: Array) -> Array:
+        """tanh of the mean, which is what such policies act with."""
+        return jnp.tanh(self(x)[0])
+
+
+class VAE(eqx.Module):
+    """What actions were taken in a state: encoder (s, a) -> z, decoder (s, z) -> a in (-1, 1)."""
+
+    encoder: MLP
+    decoder: MLP
+    latent: int = eqx.field(static=True)
+
+    def __init__(self, observations: int, actions: int, hidden: Sequence[int], latent: int, key: Array):
+        first, second = jax.random.split(key)
+        self.encoder = MLP(observations + actions, hidden, 2 * latent, first)
+        self.decoder = MLP(observations + latent, hidden, actions, second)
+        self.latent = latent
+
+    def encode(self, observations: Array, actions: Array) -> tuple[Array, Array]:
+        """Mean and log standard deviation of z, the latter in [-4, 15]."""
+        mean, log_std = jnp.split(self.encoder(beside(observations, actions)), 2, axis=-1)
+        return mean, jnp.clip(log_std, -4.0, 15.0)
+
+    def before_tanh(self, observations: Array, z: Array) -> Array:
+        return self.decoder(beside(observations, z))
+
+    def decode(self, observations: Array, z: Array) -> Array:
+        return jnp.tanh(self.before_tanh(observations, z))
+
+
+def policy(
+    inputs: int, hidden: Sequence[int], actions: Bounds | Choices, key: Array, squashed: bool = False
+) -> Gaussian | Categorical:
+    """A policy for actions of either kind: its outcomes are what `actions.scale` gives."""
+    if isinstance(actions, Choices):
+        return Categorical(inputs, hidden, actions.count, key)
+    return Gaussian(inputs, hidden, len(actions.low), key, squashed)
+
+
+# -- what lies between the numbers of the data and those of the networks --------------------------------
 
 
 class Scaling(eqx.Module):
@@ -148,3 +277,16 @@ class Bounds(eqx.Module):
         """The action of a scaled one; whatever lies outside, by far or by rounding, ends at the bound."""
         middle, half = (self.low + self.high) / 2.0, (self.high - self.low) / 2.0
         return jnp.clip(middle + half * scaled, self.low, self.high)
+
+
+class Choices(eqx.Module):
+    """Numbered actions <-> rows of zeros with a 1 at the one taken."""
+
+    count: int = eqx.field(static=True)
+
+    def scale(self, actions: Array) -> Array:
+        return jax.nn.one_hot(actions[..., 0].astype(jnp.int32), self.count)
+
+    def action(self, scaled: Array) -> Array:
+        """The number of the choice with the largest entry, (rows,)."""
+        return scaled.argmax(axis=-1)

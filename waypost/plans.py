@@ -14,8 +14,9 @@ from waypost.checkpoint import read_json
 from waypost.data.columns import Columns, columns_from_json
 from waypost.data.dataset import Dataset
 from waypost.data.large import Choice
+from waypost.data.rewards import Convention
 from waypost.data.sources import recorded_task
-from waypost.envs.tasks import TASKS, Convention, Protocol
+from waypost.envs.tasks import TASKS, Protocol
 from waypost.envs.tasks import task as find_task
 from waypost.errors import WaypostError
 from waypost.policy import config_from_json
@@ -85,12 +86,13 @@ def plan(
             raise WaypostError(f"{algorithm}: {error}; `waypost train {algorithm} --help` lists the settings") from None
     elif settings:
         config = replace(config, **settings)
+    usual: Convention = task.convention if task else "recorded"
     return Plan(
         algorithm=algorithm,
         config=config,
         data=name,
         task=task_name,
-        rewards=rewards if rewards != "task" else task.convention if task else "recorded",
+        rewards=rewards if rewards != "task" else chosen.conventions.get(usual, usual),
         steps=steps if steps is not None else usual_steps or DEFAULT_STEPS,
         seeds=tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds),
         evaluation=evaluation or (task.protocol if task else Protocol()),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -29,20 +30,24 @@ class Policy:
 
     def act(self, observations: ArrayLike) -> np.ndarray:
         """Actions for one observation or a batch of them; for agents that remember, see `act_on`."""
-        if jax.tree.leaves(self.agent.start(1)):
-            raise WaypostError(f"a {self.algorithm} agent remembers its episode: use `start` and `act_on`")
+        if type(self.agent).start is not Agent.start:
+            raise WaypostError(f"a {self.algorithm} agent remembers its episode: use `start`, `act_on` and `receive`")
         rows, single = self._rows(observations)
         actions = np.asarray(self._act(self.agent, rows, ())[0])
         return actions[0] if single else actions
 
-    def start(self, episodes: int) -> Memory:
-        """What to remember at the beginning of a batch of episodes."""
-        return self.agent.start(episodes)
+    def start(self, episodes: int, goal: ArrayLike | None = None) -> Memory:
+        """What to remember at the beginning of a batch of episodes; `goal`: where to go, for agents that are told."""
+        return self.agent.start(episodes, None if goal is None else jnp.asarray(goal, jnp.float32))
 
     def act_on(self, observations: ArrayLike, memory: Memory) -> tuple[np.ndarray, Memory]:
         """Actions for a batch of observations, and what to remember for the next step."""
         actions, memory = self._act(self.agent, self._rows(observations)[0], memory)
         return np.asarray(actions), memory
+
+    def receive(self, memory: Memory, rewards: ArrayLike) -> Memory:
+        """Take note of the rewards the last actions of a batch of episodes earned, for agents that use them."""
+        return self.agent.receive(memory, jnp.asarray(rewards, jnp.float32))
 
     def value(self, observations: ArrayLike) -> np.ndarray:
         """How good one observation or each of a batch is."""

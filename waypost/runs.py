@@ -28,19 +28,20 @@ from typing import Any
 import jax
 import numpy as np
 
-from waypost.agents import Algorithm
+from waypost.agents import ALGORITHMS, Algorithm
 from waypost.agents import algorithm as find_algorithm
 from waypost.agents.agent import Columns, Spec
 from waypost.checkpoint import read_arrays, read_json, write_arrays, write_json, write_text
 from waypost.data.dataset import Dataset
 from waypost.data.inspect import doubts
 from waypost.data.large import Choice, obtain
+from waypost.data.rewards import learning_rewards
 from waypost.data.sources import load
 from waypost.data.stream import Stream, sample
 from waypost.directory import claimed, table
-from waypost.envs.tasks import Task, learning_rewards
+from waypost.envs.tasks import Task
 from waypost.envs.tasks import task as find_task
-from waypost.errors import InterruptedRun, WaypostError
+from waypost.errors import InterruptedRun, MissingPart, WaypostError
 from waypost.evaluation import MEASURES, check, rollouts, summarise
 from waypost.memory import device_memory, enough_memory
 from waypost.plans import Plan, plan, read_plan, same_plan
@@ -172,6 +173,7 @@ class _Training:
         self.fingerprint = dataset.fingerprint()
         chosen = find_algorithm(planned.algorithm)
         config = planned.config
+        fits(planned.algorithm, chosen, dataset, self.streamed)
         columns, self.spec = self._columns(chosen, dataset)
         for doubt in doubts(sample(dataset) if self.streamed else dataset):
             progress.note(f"warning: {doubt}")
@@ -184,6 +186,7 @@ class _Training:
                 action_size=given.action_size,
                 action_low=given.action_low,
                 action_high=given.action_high,
+                action_count=given.action_count,
             )
         self.algorithm: Algorithm = chosen(config, self.spec, planned.steps)
         self.learner = Learner(self.algorithm, columns, planned.seeds, donor.agent if donor else None)
@@ -221,9 +224,10 @@ class _Training:
 
     def _can_act(self, agent: Any) -> bool:
         row = jax.ShapeDtypeStruct((1, self.spec.observation_size), np.float32)
+        goal = None if self.task is None else self.task.goal
         try:
-            jax.eval_shape(lambda rows: agent.act(rows, agent.start(1)), row)
-        except WaypostError:
+            jax.eval_shape(lambda rows: agent.act(rows, agent.start(1, goal)), row)
+        except MissingPart:
             return False
         return True
 
@@ -462,6 +466,18 @@ def _until(step: int, every: int) -> int:
 
 def _device_room() -> int | None:
     return device_memory(learning_devices()[0])
+
+
+def fits(name: str, chosen: type[Algorithm], dataset: Dataset, streamed: bool = False) -> None:
+    """Raise where an algorithm cannot learn from such actions, or not from data that are streamed."""
+    if dataset.actions is not None:
+        able = chosen.continuous if dataset.action_count is None else chosen.discrete
+        if not able:
+            kind, able_too = ("numbered", "discrete") if dataset.action_count else ("continuous", "continuous")
+            others = [other for other, each in ALGORITHMS.items() if getattr(each, able_too)]
+            raise WaypostError(f"{dataset.name}: {name} cannot learn {kind} actions; these can: {', '.join(others)}")
+    if streamed and chosen.whole:
+        raise WaypostError(f"{dataset.name}: {name} must see all data at once, they cannot be streamed: --stream never")
 
 
 def _donor(planned: Plan) -> Policy | None:

@@ -190,8 +190,7 @@ class Learner:
 
             def update(state: Any, drawn: tuple[Array, Array]) -> tuple[Any, dict[str, Array]]:
                 rows, update_key = drawn
-                batch = {name: column[rows] for name, column in columns.items()}
-                return self.algorithm.update(stage, state, batch, update_key)
+                return self.algorithm.update(stage, state, self.algorithm.batch(columns, rows), update_key)
 
             # The chunk's random numbers are drawn at once, which costs less than a few at every step.
             state, metrics = jax.lax.scan(update, state, jax.vmap(draw)(start + jnp.arange(steps)))

@@ -64,7 +64,7 @@ def test_learning_changes_the_policy_and_no_scaling() -> None:
     after = learned(SMALL, walks())
     leaves = zip(*map(jax.tree.leaves, (before.agent.policy, after.agent.policy)), strict=True)
     assert all((old != new).any() for old, new in leaves)
-    assert same((before.agent.scaling, before.agent.bounds), (after.agent.scaling, after.agent.bounds))
+    assert same((before.agent.scaling, before.agent.actions), (after.agent.scaling, after.agent.actions))
 
 
 @pytest.mark.parametrize(

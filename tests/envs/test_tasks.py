@@ -1,4 +1,4 @@
-"""Tasks: scores, reward conventions, environments."""
+"""Tasks: scores and environments."""
 
 from __future__ import annotations
 
@@ -12,48 +12,11 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from waypost.agents.agent import Agent, Array, Memory
-from waypost.data.dataset import Dataset
 from waypost.envs import t_maze
 from waypost.envs.mazes import AntMaze
-from waypost.envs.tasks import TASKS, Protocol, Task, common_suite, learning_rewards, task
+from waypost.envs.tasks import TASKS, Protocol, Task, common_suite, task
 from waypost.errors import WaypostError
 from waypost.evaluation import rollouts
-
-
-def data(rewards: list[float], terminals: list[int], ends: list[int]) -> Dataset:
-    return Dataset.from_arrays(
-        np.zeros((len(rewards), 1)),
-        np.zeros((len(rewards), 1)),
-        None,
-        np.array(rewards),
-        np.array(terminals),
-        np.array(ends),
-    )
-
-
-def test_goal_rewards_make_steps_cost_and_failures_as_bad_as_never_arriving() -> None:
-    recorded = data([0, 1, 0, -1, 0], [0, 1, 0, 1, 0], [0, 1, 0, 1, 1])
-    assert learning_rewards(recorded, "goal", 0.99).require("rewards").tolist() == pytest.approx([-1, 0, -1, -100, -1])
-    assert learning_rewards(recorded, "goal", 0.995).require("rewards")[3] == pytest.approx(-200)
-    with pytest.raises(WaypostError, match="discount = 1"):
-        learning_rewards(recorded, "goal", 1.0)
-    without_failure = data([0, 1], [0, 1], [0, 1])
-    assert learning_rewards(without_failure, "goal", 1.0).require("rewards").tolist() == [-1, 0]
-
-
-def test_return_range_scales_to_a_thousand() -> None:
-    scaled = learning_rewards(data([1, 2, 5, 8], [0, 0, 0, 0], [0, 1, 0, 1]), "return-range", 0.99)
-    assert np.ptp(scaled.episode_returns) == pytest.approx(1000)
-    assert scaled.require("rewards").tolist() == [100, 200, 500, 800]
-    with pytest.raises(WaypostError, match="same return"):
-        learning_rewards(data([1, 1], [0, 0], [1, 1]), "return-range", 0.99)
-
-
-def test_recorded_rewards_and_missing_ones_are_left_alone() -> None:
-    recorded = data([3, 4], [0, 0], [0, 1])
-    assert learning_rewards(recorded, "recorded", 0.99) is recorded
-    free = recorded.without_rewards()
-    assert learning_rewards(free, "goal", 0.99) is free
 
 
 def test_scores() -> None:

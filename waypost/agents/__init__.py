@@ -1,13 +1,14 @@
 """The algorithms by name. Adding one: write its file, add its line here."""
 
 from waypost.agents.agent import Agent, Algorithm, Spec, Stage
-from waypost.agents.bc import BC
+from waypost.agents.bc import BC, TopBC
 from waypost.agents.por import POR
 from waypost.errors import WaypostError
 
 ALGORITHMS: dict[str, type[Algorithm]] = {
     "por": POR,
     "bc": BC,
+    "bc10": TopBC,
 }
 
 

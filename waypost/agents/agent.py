@@ -16,20 +16,24 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import equinox as eqx
 import jax
 import numpy as np
+import optax
 
 from waypost.data.dataset import Dataset
+from waypost.data.rewards import Convention
 from waypost.errors import WaypostError
+from waypost.nets import Bounds, Choices
 
 Array = jax.Array
 Batch = Mapping[str, Array]
 Columns = dict[str, np.ndarray]
 Metrics = dict[str, Array]
 Memory = Any
+Net = TypeVar("Net")
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,8 @@ class Spec:
     action_size: int | None
     action_low: tuple[float, ...] = ()
     action_high: tuple[float, ...] = ()
+    action_count: int | None = None
+    """How many actions there are to choose from; None where an action is a vector of numbers."""
     statistics: dict[str, tuple[float, ...]] = field(default_factory=dict)
     """Means and standard deviations the agent scales by, by name; the algorithm chooses them."""
 
@@ -50,6 +56,7 @@ class Spec:
             action_size=dataset.action_size,
             action_low=_numbers(dataset.action_low),
             action_high=_numbers(dataset.action_high),
+            action_count=dataset.action_count,
             statistics={name: _numbers(values) for name, values in statistics.items()},
         )
 
@@ -66,6 +73,16 @@ class Spec:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+    @property
+    def actions(self) -> Bounds | Choices:
+        """How actions are written as numbers for the networks."""
+        return Bounds(self.action_low, self.action_high) if self.action_count is None else Choices(self.action_count)
+
+    @property
+    def action_width(self) -> int:
+        """How many numbers that takes."""
+        return len(self.action_low) if self.action_count is None else self.action_count
 
 
 def _numbers(values: np.ndarray | None) -> tuple[float, ...]:
@@ -88,8 +105,11 @@ class Agent(eqx.Module):
     def act(self, observations: Array, memory: Memory) -> tuple[Array, Memory]:
         """Actions for a batch of observations, and what to remember for the next step."""
 
-    def start(self, episodes: int) -> Memory:
-        """What is remembered at the first step of a batch of episodes; most agents remember nothing."""
+    def start(self, episodes: int, goal: Array | None = None) -> Memory:
+        """What is remembered at the first step of a batch of episodes; most agents remember nothing.
+
+        `goal` is where the task wants them to go, for agents that must be told, where the task can say it.
+        """
         return ()
 
     def receive(self, memory: Memory, rewards: Array) -> Memory:
@@ -125,6 +145,15 @@ class Algorithm(ABC):
     without: ClassVar[Mapping[str, str]] = {}
     """For a column that is missing, what can be trained all the same, in words for `waypost inspect`."""
 
+    conventions: ClassVar[Mapping[str, Convention]] = {}
+    """Which reward convention takes the place of a task's, where the method's own works used another."""
+    discrete: ClassVar[bool] = False
+    """Whether it can learn to choose among numbered actions."""
+    continuous: ClassVar[bool] = True
+    """Whether it can learn actions that are vectors of numbers."""
+    whole: ClassVar[bool] = False
+    """Whether `prepare` must see all data at once, so that they cannot be streamed."""
+
     config: Any
     stages: tuple[Stage, ...]
     """What the loop runs, in order."""
@@ -136,6 +165,10 @@ class Algorithm(ABC):
     @abstractmethod
     def prepare(cls, config: Any, dataset: Dataset) -> tuple[Columns, Spec]:
         """The columns a batch is drawn from, all of one length, and what the agent must know of them."""
+
+    def batch(self, columns: Batch, rows: Array) -> Batch:
+        """The rows of the columns that were drawn; a method that learns from stretches of episodes takes more."""
+        return {name: column[rows] for name, column in columns.items()}
 
     @abstractmethod
     def init(self, key: Array) -> Any:
@@ -174,3 +207,33 @@ def check_settings(config: Any, **rules: tuple[bool, str]) -> None:
 def steps_of(stages: tuple[Stage, ...], part: str) -> int:
     """How many updates a part gets in all: the length of its learning-rate schedule."""
     return sum(stage.steps for stage in stages if part in stage.parts)
+
+
+def descend(
+    optimiser: optax.GradientTransformation, state: optax.OptState, net: Net, gradient: Net
+) -> tuple[Net, optax.OptState]:
+    """One step of an optimiser: the network and the optimiser's state after it."""
+    updates, state = optimiser.update(gradient, state, net)
+    return optax.apply_updates(net, updates), state
+
+
+def transitions(dataset: Dataset, discount: float) -> Columns:
+    """(s, a, r, s', gamma (1 - terminal)) of every row whose next state is known or does not matter."""
+    known = dataset.next_valid | dataset.terminals
+    columns = {
+        "observations": dataset.observations,
+        "actions": dataset.require("actions"),
+        "rewards": dataset.require("rewards"),
+        "next_observations": dataset.next_observations,
+        "discounts": np.where(dataset.terminals, 0.0, discount).astype(np.float32),
+    }
+    return columns if known.all() else {name: column[known] for name, column in columns.items()}
+
+
+def observation_scaling(dataset: Dataset, scaled: bool, least: float = 0.0) -> dict[str, np.ndarray]:
+    """Statistics for `Spec.of`: what observations are shifted and divided by; `least` is added to the deviation."""
+    mean, std = dataset.observation_moments
+    if not scaled:
+        mean, std = np.zeros_like(mean), np.ones_like(std)
+        least = 0.0
+    return {"observation_mean": mean, "observation_std": std + least}

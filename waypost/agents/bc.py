@@ -1,7 +1,8 @@
-"""BC, behaviour cloning: do what the data did.
+"""BC, behaviour cloning: do what the data did; and 10%BC: do what the best tenth of the episodes did.
 
-One part learns: pi(a|s), a Gaussian, by maximising E log pi(a|s). It acts with the mean. It knows
-nothing of rewards, so it is the level every other method has to clear.
+One part learns: pi(a|s), a Gaussian or, for numbered actions, a categorical distribution, by maximising
+E log pi(a|s). It acts with the likeliest action. BC knows nothing of rewards, so it is the level every other method
+has to clear; 10%BC knows only the undiscounted return of whole episodes.
 """
 
 from __future__ import annotations
@@ -10,13 +11,24 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import jax
-import numpy as np
 import optax
 
-from waypost import losses
-from waypost.agents.agent import Agent, Algorithm, Array, Batch, Columns, Memory, Metrics, Spec, Stage, check_settings
+from waypost.agents.agent import (
+    Agent,
+    Algorithm,
+    Array,
+    Batch,
+    Columns,
+    Memory,
+    Metrics,
+    Spec,
+    Stage,
+    check_settings,
+    descend,
+    observation_scaling,
+)
 from waypost.data.dataset import Dataset
-from waypost.nets import Bounds, Gaussian, Scaling
+from waypost.nets import Bounds, Categorical, Choices, Gaussian, Scaling, policy
 
 
 @dataclass(frozen=True)
@@ -36,16 +48,26 @@ class Config:
         check_settings(self)
 
 
+@dataclass(frozen=True)
+class TopConfig(Config):
+    """Settings of 10%BC."""
+
+    top: float = 0.1
+    """Share of the episodes that are cloned: the best by undiscounted return."""
+
+    def __post_init__(self) -> None:
+        check_settings(self, top=(0 < self.top <= 1, "more than 0, at most 1"))
+
+
 class BCAgent(Agent):
     """pi(a|s)."""
 
     scaling: Scaling
-    policy: Gaussian
-    bounds: Bounds
+    policy: Gaussian | Categorical
+    actions: Bounds | Choices
 
     def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
-        mean, _ = self.policy(self.scaling(observations))
-        return self.bounds.action(mean), memory
+        return self.actions.action(self.policy.mode(self.scaling(observations))), memory
 
 
 class State(NamedTuple):
@@ -61,6 +83,7 @@ class BC(Algorithm):
     config_type = Config
     title = "behaviour cloning: do what the data did"
     needs = frozenset({"actions"})
+    discrete = True
 
     def __init__(self, config: Config, spec: Spec, steps: int):
         self.config, self.spec = config, spec
@@ -69,27 +92,36 @@ class BC(Algorithm):
 
     @classmethod
     def prepare(cls, config: Config, dataset: Dataset) -> tuple[Columns, Spec]:
-        mean, std = dataset.observation_moments
-        if not config.observation_scaling:
-            mean, std = np.zeros_like(mean), np.ones_like(std)
         columns = {"observations": dataset.observations, "actions": dataset.require("actions")}
-        return columns, Spec.of(dataset, observation_mean=mean, observation_std=std)
+        return columns, Spec.of(dataset, **observation_scaling(dataset, config.observation_scaling))
 
     def init(self, key: Array) -> State:
         spec = self.spec
         scaling = Scaling(spec.statistics["observation_mean"], spec.statistics["observation_std"])
-        policy = Gaussian(spec.observation_size, self.config.hidden, len(spec.action_low), key)
-        agent = BCAgent(scaling, policy, Bounds(spec.action_low, spec.action_high))
-        return State(agent, self.optimiser.init(policy))
+        agent = BCAgent(scaling, policy(spec.observation_size, self.config.hidden, spec.actions, key), spec.actions)
+        return State(agent, self.optimiser.init(agent.policy))
 
     def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
         agent = state.agent
 
-        def loss(policy: Gaussian) -> Array:
-            distribution = policy(agent.scaling(batch["observations"]))
-            return -losses.gaussian_log_likelihood(*distribution, agent.bounds.scale(batch["actions"])).mean()
+        def loss(net: Gaussian | Categorical) -> Array:
+            observations, actions = agent.scaling(batch["observations"]), agent.actions.scale(batch["actions"])
+            return -net.log_likelihood(observations, actions).mean()
 
         value, gradient = jax.value_and_grad(loss)(agent.policy)
-        updates, optimiser = self.optimiser.update(gradient, state.optimiser, agent.policy)
-        policy = optax.apply_updates(agent.policy, updates)
-        return State(replace(agent, policy=policy), optimiser), {"policy_loss": value}
+        net, optimiser = descend(self.optimiser, state.optimiser, agent.policy, gradient)
+        return State(replace(agent, policy=net), optimiser), {"policy_loss": value}
+
+
+class TopBC(BC):
+    """The same on the best episodes alone."""
+
+    config_type = TopConfig
+    title = "10%BC: behaviour cloning of the best tenth of the episodes"
+    needs = frozenset({"actions", "rewards"})
+    whole = True
+
+    @classmethod
+    def prepare(cls, config: Config, dataset: Dataset) -> tuple[Columns, Spec]:
+        assert isinstance(config, TopConfig)
+        return super().prepare(config, dataset.top(config.top))

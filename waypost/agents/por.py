@@ -47,11 +47,12 @@ from waypost.agents.agent import (
     Spec,
     Stage,
     check_settings,
+    descend,
     steps_of,
 )
 from waypost.data.dataset import Dataset, moments
-from waypost.errors import WaypostError
-from waypost.nets import Bounds, Gaussian, Scaling, Twin
+from waypost.errors import MissingPart, WaypostError
+from waypost.nets import Bounds, Categorical, Choices, Gaussian, Scaling, Twin, policy
 
 
 @dataclass(frozen=True)
@@ -166,12 +167,12 @@ class Guide(eqx.Module):
 
 
 class Executor(eqx.Module):
-    """pi(a|s,s'): a Gaussian over actions scaled to [-1, 1], reading some columns of s and s'."""
+    """pi(a|s,s'): a Gaussian over actions scaled to [-1, 1], or a choice of one, reading some columns of s and s'."""
 
     scaling: Scaling
     direction: Direction
-    net: Gaussian
-    bounds: Bounds
+    net: Gaussian | Categorical
+    actions: Bounds | Choices
     columns: tuple[int, ...] = eqx.field(static=True)
 
     def inputs(self, observations: Array, goals: Array) -> Array:
@@ -180,8 +181,7 @@ class Executor(eqx.Module):
 
     def __call__(self, observations: Array, goals: Array) -> Array:
         """(8): the likeliest action, inside the bounds."""
-        mean, _ = self.net(self.inputs(observations, goals))
-        return self.bounds.action(mean)
+        return self.actions.action(self.net.mode(self.inputs(observations, goals)))
 
 
 class PORAgent(Agent):
@@ -212,7 +212,7 @@ class PORAgent(Agent):
 
 def _have(part: Any, name: str) -> Any:
     if part is None:
-        raise WaypostError(f"this agent has no {name}: it was not trained; take it from another run with --init")
+        raise MissingPart(f"this agent has no {name}: it was not trained; take it from another run with --init")
     return part
 
 
@@ -234,6 +234,7 @@ class POR(Algorithm):
     """POR for given settings, data shape and number of steps."""
 
     config_type = Config
+    discrete = True
     title = "policy-guided offline RL: value, guide and executor (Xu et al. 2022)"
     without: ClassVar[Mapping[str, str]] = {
         "actions": "V and the guide train without: --training guide, with --init RUN for another run's executor",
@@ -316,8 +317,8 @@ class POR(Algorithm):
             executor = Executor(
                 scaling("observation", columns),
                 direction(columns),
-                Gaussian(2 * len(columns), config.executor_hidden, len(spec.action_low), executor_key),
-                Bounds(spec.action_low, spec.action_high),
+                policy(2 * len(columns), config.executor_hidden, spec.actions, executor_key),
+                spec.actions,
                 columns,
             )
         trained = {
@@ -386,7 +387,7 @@ class POR(Algorithm):
         goals = guide.direction.encode(batch["observations"], _goals(batch))
 
         def loss(net: Gaussian) -> Array:
-            likelihood = losses.gaussian_log_likelihood(*net(guide.scaling(batch["observations"])), goals)
+            likelihood = net.log_likelihood(guide.scaling(batch["observations"]), goals)
             return -losses.masked_mean(likelihood, batch["aimed"])
 
         metrics["behaviour_loss"], gradient = jax.value_and_grad(loss)(behaviour)
@@ -402,7 +403,7 @@ class POR(Algorithm):
 
         def weighted(net: Gaussian) -> Array:
             goals = guide.direction.encode(batch["observations"], _goals(batch))
-            likelihood = losses.gaussian_log_likelihood(*net(scaled), goals)
+            likelihood = net.log_likelihood(scaled, goals)
             return -losses.masked_mean(weights * likelihood, batch["aimed"])
 
         def constrained(net: Gaussian) -> Array:
@@ -410,7 +411,7 @@ class POR(Algorithm):
             goals = mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape)
             values = value(guide.direction.decode(batch["observations"], goals))
             assert state.behaviour is not None
-            likelihood = losses.gaussian_log_likelihood(*state.behaviour(scaled), goals)
+            likelihood = state.behaviour.log_likelihood(scaled, goals)
             return losses.constrained_value(values, likelihood, config.inverse_temperature).mean()
 
         if config.guide_objective == "weighted":
@@ -427,11 +428,11 @@ class POR(Algorithm):
         executor = state.agent.executor
         assert executor is not None
         inputs = executor.inputs(batch["observations"], _goals(batch))
+        actions = executor.actions.scale(batch["actions"])
         weights = self._weights(state, batch, targets) if self.config.executor_weighted else 1.0
 
-        def loss(net: Gaussian) -> Array:
-            likelihood = losses.gaussian_log_likelihood(*net(inputs), executor.bounds.scale(batch["actions"]))
-            return -losses.masked_mean(weights * likelihood, batch["aimed"])
+        def loss(net: Gaussian | Categorical) -> Array:
+            return -losses.masked_mean(weights * net.log_likelihood(inputs, actions), batch["aimed"])
 
         metrics["executor_loss"], gradient = jax.value_and_grad(loss)(executor.net)
         net, optimisers = self._step(state, "executor", executor.net, gradient)
@@ -452,8 +453,8 @@ class POR(Algorithm):
         return losses.exponential_weight(residuals, self.config.inverse_temperature, self.config.weight_cap)
 
     def _step(self, state: State, part: str, net: Any, gradient: Any) -> tuple[Any, dict[str, optax.OptState]]:
-        updates, optimiser = self.optimisers[part].update(gradient, state.optimisers[part], net)
-        return optax.apply_updates(net, updates), {**state.optimisers, part: optimiser}
+        net, optimiser = descend(self.optimisers[part], state.optimisers[part], net, gradient)
+        return net, {**state.optimisers, part: optimiser}
 
 
 def _stages(config: Config, steps: int) -> tuple[Stage, ...]:

@@ -54,6 +54,8 @@ class Dataset:
     """Lower bound of each action; from the task or the data."""
     action_high: Floats | None = None
     """Upper bound of each action."""
+    action_count: int | None = None
+    """How many numbered actions there are to choose from, 0 to count - 1 in the one column; None: they are vectors."""
     name: str = "data"
     """What the person called it."""
     task: str | None = None
@@ -77,6 +79,7 @@ class Dataset:
         next_valid: np.ndarray | None = None,
         action_low: np.ndarray | None = None,
         action_high: np.ndarray | None = None,
+        action_count: int | None = None,
         name: str = "arrays",
         task: str | None = None,
         observation_names: tuple[str, ...] = (),
@@ -127,9 +130,12 @@ class Dataset:
             _same_rows(name, "actions", actions, rows)
             if actions.shape[1] == 0:
                 raise WaypostError(f"{name}: actions have no columns; leave them out for action-free data")
+            if action_count is not None:
+                _choices(name, actions, action_count)
+                action_low, action_high = np.zeros(1), np.full(1, action_count - 1)
             action_low, action_high = _bounds(name, actions, action_low, action_high)
         else:
-            action_low = action_high = None
+            action_low = action_high = action_count = None
         if rewards is not None:
             rewards = _matrix(name, "rewards", rewards, copy)
             _same_rows(name, "rewards", rewards, rows)
@@ -151,6 +157,7 @@ class Dataset:
             rewards=rewards,
             action_low=action_low,
             action_high=action_high,
+            action_count=action_count,
             name=name,
             task=task,
             observation_names=observation_names,
@@ -303,7 +310,7 @@ class Dataset:
 
     def without_actions(self) -> Dataset:
         """Action-free data: enough for V and the guide."""
-        return replace(self, actions=None, action_low=None, action_high=None)
+        return replace(self, actions=None, action_low=None, action_high=None, action_count=None)
 
     def without_rewards(self) -> Dataset:
         """Reward-free data: enough for the executor."""
@@ -331,7 +338,7 @@ def concatenate(parts: Sequence[Dataset], name: str | None = None) -> Dataset:
         raise WaypostError("nothing to concatenate; at least one data set is needed")
     first = parts[0]
     for part in parts[1:]:
-        for what in ("observation_size", "action_size"):
+        for what in ("observation_size", "action_size", "action_count"):
             sizes = getattr(first, what), getattr(part, what)
             if None not in sizes and sizes[0] != sizes[1]:
                 raise WaypostError(
@@ -343,11 +350,15 @@ def concatenate(parts: Sequence[Dataset], name: str | None = None) -> Dataset:
     if "actions" in common:
         low = np.minimum.reduce([part.require("action_low") for part in parts])
         high = np.maximum.reduce([part.require("action_high") for part in parts])
+    counts = {part.action_count for part in parts if part.actions is not None}
+    if "actions" in common and len(counts) > 1:
+        raise WaypostError(f"{first.name} and others: actions are numbered in some parts only; they must agree")
     same_names = all(part.observation_names == first.observation_names for part in parts)
     whole = Dataset(
         **{"actions": None, "rewards": None, **columns},
         action_low=low,
         action_high=high,
+        action_count=counts.pop() if "actions" in common else None,
         name=name or "+".join(part.name for part in parts),
         task=first.task if all(part.task == first.task for part in parts) else None,
         observation_names=first.observation_names if same_names else (),
@@ -401,6 +412,18 @@ def _jumps(observations: np.ndarray, next_observations: np.ndarray) -> np.ndarra
             apart = np.abs(promised[differ] - found[differ]) > 1e-6 * (1 + np.abs(found[differ]))
         jumps[first + differ] = apart.any(axis=1)
     return jumps
+
+
+def _choices(name: str, actions: np.ndarray, count: int) -> None:
+    """Raise unless the actions are numbers of so many choices."""
+    if count < 2 or actions.shape[1] != 1:
+        raise WaypostError(f"{name}: {count} numbered actions in {actions.shape[1]} columns; 2 or more, in one column")
+    wrong = (actions != np.floor(actions)) | (actions < 0) | (actions >= count)
+    if wrong.any():
+        row = int(wrong[:, 0].argmax())
+        raise WaypostError(
+            f"{name}: action {actions[row, 0]:g} in row {row}; numbered actions are whole, from 0 to {count - 1}"
+        )
 
 
 def _bounds(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -13,19 +13,10 @@ from gymnasium.vector import AutoresetMode
 
 import waypost.envs.four_rooms as four_rooms
 import waypost.envs.t_maze as t_maze
-from waypost.data.dataset import Dataset
+from waypost.data.rewards import Convention
 from waypost.envs.locomotion import BODIES, Body, quiet_models
-from waypost.envs.mazes import MAZES
+from waypost.envs.mazes import ANT_SCALE, MAZES, POINT_SCALE
 from waypost.errors import WaypostError
-
-Convention = Literal["recorded", "goal", "return-range"]
-"""How rewards are rewritten for learning.
-
-recorded      as they are in the data
-goal          for 0/1 goal tasks: r - 1, so every step costs 1 and arriving is free; an end that is not the
-              goal costs what never arriving would, 1 / (1 - gamma), or failing early would look cheap
-return-range  for dense rewards: r * 1000 / (best - worst episode return)
-"""
 
 
 @dataclass(frozen=True)
@@ -64,6 +55,8 @@ class Task:
     """The returns that count as score 0 and 100."""
     convention: Convention = "recorded"
     protocol: Protocol = Protocol()
+    goal: tuple[float, ...] | None = None
+    """Where to go, for tasks that can say it: the first columns of an observation there."""
     layout: Callable[[], Any] | None = None
     """What to draw, for tasks on a plane."""
     steps_natively: bool = False
@@ -126,6 +119,10 @@ def _locomotion(body: Body) -> Iterator[Task]:
         )
 
 
+def _place(point: np.ndarray) -> tuple[float, ...]:
+    return tuple(float(number) for number in point)
+
+
 def _ant_maze(name: str) -> Task:
     maze = name.split("-")[0]
     return Task(
@@ -136,6 +133,7 @@ def _ant_maze(name: str) -> Task:
         reference=(0.0, 1.0),
         convention="goal",
         protocol=Protocol(every=10_000, episodes=100),
+        goal=_place(MAZES[maze].centre(MAZES[maze].ant_goal, ANT_SCALE)),
     )
 
 
@@ -152,6 +150,7 @@ def _point_maze(maze: str) -> Task:
         reference=_POINT_REFERENCES[maze],
         convention="goal",
         protocol=Protocol(every=10_000, episodes=100),
+        goal=_place(MAZES[maze].centre(MAZES[maze].point_goal, POINT_SCALE)),
     )
 
 
@@ -204,24 +203,3 @@ def common_suite(suites: Iterable[str | None]) -> str:
             f"scores of {' and '.join(found) or 'no suite'} cannot be compared; compare within one suite only"
         )
     return found[0]
-
-
-def learning_rewards(dataset: Dataset, convention: Convention, discount: float) -> Dataset:
-    """The data with rewards as the convention wants them for learning with that discount."""
-    if convention == "recorded" or dataset.rewards is None:
-        return dataset
-    if convention == "goal":
-        failed = dataset.terminals & (dataset.rewards <= 0)
-        if not failed.any():
-            return dataset.with_rewards(dataset.rewards - 1.0)
-        if discount >= 1:
-            raise WaypostError("discount = 1: a failure would cost without end in a 'goal' task; choose one below 1")
-        return dataset.with_rewards(np.where(failed, -1.0 / (1.0 - discount), dataset.rewards - 1.0))
-    returns = dataset.episode_returns
-    spread = returns.max() - returns.min()
-    if spread <= 0:
-        raise WaypostError(
-            f"{dataset.name}: every episode has the same return, so 'return-range' cannot scale rewards; "
-            "use the convention 'recorded'"
-        )
-    return dataset.with_rewards(dataset.rewards * (1000.0 / spread))

@@ -1,0 +1,43 @@
+"""How recorded rewards are rewritten for learning."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from waypost.data.dataset import Dataset
+from waypost.errors import WaypostError
+
+Convention = Literal["recorded", "goal", "centred-goal", "return-range"]
+"""How rewards are rewritten for learning.
+
+recorded      as they are in the data
+goal          for 0/1 goal tasks: r - 1, so every step costs 1 and arriving is free; an end that is not the
+              goal costs what never arriving would, 1 / (1 - gamma), or failing early would look cheap
+centred-goal  for 0/1 goal tasks, as CQL's authors did: 4 (r - 0.5)
+return-range  for dense rewards: r * 1000 / (best - worst episode return)
+"""
+
+
+def learning_rewards(dataset: Dataset, convention: Convention, discount: float) -> Dataset:
+    """The data with rewards as the convention wants them for learning with that discount."""
+    if convention == "recorded" or dataset.rewards is None:
+        return dataset
+    if convention == "goal":
+        failed = dataset.terminals & (dataset.rewards <= 0)
+        if not failed.any():
+            return dataset.with_rewards(dataset.rewards - 1.0)
+        if discount >= 1:
+            raise WaypostError("discount = 1: a failure would cost without end in a 'goal' task; choose one below 1")
+        return dataset.with_rewards(np.where(failed, -1.0 / (1.0 - discount), dataset.rewards - 1.0))
+    if convention == "centred-goal":
+        return dataset.with_rewards(4.0 * (dataset.rewards - 0.5))
+    returns = dataset.episode_returns
+    spread = returns.max() - returns.min()
+    if spread <= 0:
+        raise WaypostError(
+            f"{dataset.name}: every episode has the same return, so 'return-range' cannot scale rewards; "
+            "use the convention 'recorded'"
+        )
+    return dataset.with_rewards(dataset.rewards * (1000.0 / spread))
