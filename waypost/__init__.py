@@ -17,6 +17,7 @@ from waypost.errors import DivergenceError, InterruptedRun, WaypostError
 
 if TYPE_CHECKING:
     from waypost.agents import ALGORITHMS
+    from waypost.compare import Comparison, compare
     from waypost.data.sources import load, save
     from waypost.policy import Policy
     from waypost.runs import Run, evaluate, load_run, train
@@ -25,6 +26,8 @@ __version__ = version("waypost")
 
 _ON_DEMAND = {
     "ALGORITHMS": "agents",
+    "Comparison": "compare",
+    "compare": "compare",
     "load": "data.sources",
     "save": "data.sources",
     "Policy": "policy",
@@ -46,6 +49,7 @@ __all__ = [
     "ALGORITHMS",
     "TASKS",
     "Columns",
+    "Comparison",
     "Dataset",
     "DivergenceError",
     "InterruptedRun",
@@ -55,6 +59,7 @@ __all__ = [
     "Run",
     "Task",
     "WaypostError",
+    "compare",
     "concatenate",
     "evaluate",
     "load",

@@ -33,6 +33,16 @@ class EvaluationOptions:
     evaluation_seed: int | None = None
     """Seed of the evaluation's environments."""
 
+    def on_top_of(self, usual: Any) -> Any:
+        """A `Protocol` with what is given here, and the rest as usual."""
+        given = {
+            "every": self.evaluate_every,
+            "episodes": self.episodes,
+            "last": self.average_last,
+            "seed": self.evaluation_seed,
+        }
+        return replace(usual, **{name: value for name, value in given.items() if value is not None})
+
 
 @dataclass(frozen=True)
 class TrainOptions:
@@ -64,6 +74,34 @@ class TrainOptions:
     """Read the data from the disk in shuffled parts while training; auto: only if they would not fit in memory."""
     json: bool = False
     """Print the result as one JSON object, the last line on stdout."""
+    evaluation: tyro.conf.OmitArgPrefixes[EvaluationOptions] = field(default_factory=EvaluationOptions)
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Train and judge several algorithms on the same data, and rank them: tables, curves and a page.
+
+    What is finished already is skipped, so the same command goes on where it was interrupted.
+    """
+
+    data: tuple[str, ...]
+    """Data sets, as for `train --data`; their tasks must be of one suite."""
+    algos: tuple[str, ...] = ("all",)
+    """Algorithms, see `waypost list`; all = every one."""
+    env: str | None = None
+    """Task to judge on; by default the data's own."""
+    seeds: int = 3
+    """How many agents of each."""
+    first_seed: int = 0
+    """Their seeds count up from here."""
+    steps: int | None = None
+    """Updates each agent gets in all, whatever the stages of its training; by default each preset's."""
+    settings: Path | None = None
+    """TOML file with settings on top of the presets: a table [ALGORITHM] for each."""
+    out: Path = Path("runs/compare")
+    """Folder with a run directory for each training, and results.csv, results.md and compare.html."""
+    json: bool = False
+    """Print the results as one JSON object, the last line on stdout."""
     evaluation: tyro.conf.OmitArgPrefixes[EvaluationOptions] = field(default_factory=EvaluationOptions)
 
 
@@ -202,6 +240,8 @@ def _dispatch(arguments: list[str]) -> int:
         _demo(command)
     elif isinstance(command, Evaluate):
         _evaluate(command)
+    elif isinstance(command, Compare):
+        _compare(command)
     elif isinstance(command, Report):
         _report(command)
     elif isinstance(command, List):
@@ -232,6 +272,7 @@ def _commands() -> Any:
     return (
         Annotated[Demo, subcommand("demo")]
         | Annotated[every_train, subcommand("train")]
+        | Annotated[Compare, subcommand("compare")]
         | Annotated[Evaluate, subcommand("evaluate")]
         | Annotated[Report, subcommand("report")]
         | Annotated[Collect, subcommand("collect")]
@@ -294,7 +335,6 @@ def _train(command: Any, arguments: list[str]) -> None:
 
 
 def _plan(name: str, options: TrainOptions, columns: Columns, config: Any) -> Any:
-    from waypost.envs.tasks import Protocol
     from waypost.plans import plan
 
     asked = plan(
@@ -311,15 +351,7 @@ def _plan(name: str, options: TrainOptions, columns: Columns, config: Any) -> An
         columns=columns,
         stream=options.stream,
     )
-    given = options.evaluation
-    usual: Protocol = asked.evaluation
-    protocol = Protocol(
-        every=usual.every if given.evaluate_every is None else given.evaluate_every,
-        episodes=usual.episodes if given.episodes is None else given.episodes,
-        last=usual.last if given.average_last is None else given.average_last,
-        seed=usual.seed if given.evaluation_seed is None else given.evaluation_seed,
-    )
-    return replace(asked, evaluation=protocol)
+    return replace(asked, evaluation=options.evaluation.on_top_of(asked.evaluation))
 
 
 def _options_of(saved: Any, options: TrainOptions) -> TrainOptions:
@@ -366,6 +398,27 @@ def _run(start: Callable[[Any], Any], as_json: bool) -> None:
     screen.print(f"report: {run.directory / 'report.html'}", soft_wrap=True)
     if as_json:
         print(json.dumps(run.result))
+
+
+def _compare(command: Compare) -> None:
+    from waypost.compare import compare, read_settings
+    from waypost.screen import TrainingBar, screen, show_comparison
+
+    comparison = compare(
+        command.data,
+        None if command.algos == ("all",) else command.algos,
+        env=command.env,
+        out=command.out,
+        seeds=range(command.first_seed, command.first_seed + command.seeds),
+        steps=command.steps,
+        evaluation=command.evaluation.on_top_of,
+        settings=read_settings(command.settings) if command.settings else None,
+        progress=TrainingBar(),
+    )
+    show_comparison(comparison)
+    screen.print(f"page: {command.out / 'compare.html'}", soft_wrap=True)
+    if command.json:
+        print(json.dumps(comparison.to_json()))
 
 
 # -- the other commands ----------------------------------------------------------------------------

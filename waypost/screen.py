@@ -13,6 +13,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
+from waypost.compare import HEADER, Comparison, cells
 from waypost.data.findings import Inspection, Level
 from waypost.runs import Progress
 
@@ -63,7 +64,11 @@ class TrainingBar(Progress):
         screen.print(text)
 
     def stop(self) -> None:
+        """End the bar; the next training begins a new one."""
         self.bar.stop()
+        for task in self.bar.task_ids:
+            self.bar.remove_task(task)
+        self.recorder = None
 
 
 _SHOWN = (
@@ -112,6 +117,22 @@ def show(outcome: dict[str, Any]) -> None:
         )
         table.add_row("95 %", *cells)
     screen.print(title, table, f"{outcome['seconds']:.1f} s", sep="\n")
+
+
+def show_comparison(comparison: Comparison) -> None:
+    """The results as one table per data set, the best algorithm first."""
+    for data in comparison.data:
+        table = Table(title=Text(data), title_justify="left", title_style="bold")
+        for place, name in enumerate(HEADER):
+            table.add_column(name, justify="right" if place else "left", no_wrap=place < len(HEADER) - 1)
+        for entry in comparison.of(data):
+            table.add_row(*map(Text, cells(entry)))
+        screen.print(table)
+    if len(comparison.data) > 1:
+        ranks = Table("algorithm", "mean rank", title="over all data", title_justify="left", title_style="bold")
+        for name, rank in comparison.mean_ranks.items():
+            ranks.add_row(name, f"{rank:.1f}")
+        screen.print(ranks)
 
 
 _COLOURS: dict[Level, str] = {"error": "bold red", "warning": "yellow", "note": "cyan"}

@@ -113,12 +113,13 @@ def _columns(rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:
 
 
 def field_docs(config_type: type) -> dict[str, str]:
-    """The one-line docstring under each field of a Config, read from its source."""
-    body = ast.parse(inspect.getsource(config_type)).body[0]
-    assert isinstance(body, ast.ClassDef)
+    """The one-line docstring under each field of a Config and of those it builds on, read from their source."""
     docs = {}
-    for line, following in pairwise(body.body):
-        match line, following:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                docs[name] = text
+    for each in reversed(config_type.__mro__[:-1]):
+        body = ast.parse(inspect.getsource(each)).body[0]
+        assert isinstance(body, ast.ClassDef)
+        for line, following in pairwise(body.body):
+            match line, following:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                    docs[name] = text
     return docs

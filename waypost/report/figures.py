@@ -272,7 +272,7 @@ def rollout_map(world: World) -> Figure:
     return figure
 
 
-def _by_seed(columns: Columns, name: str) -> tuple[Floats, Floats]:
+def by_seed(columns: Columns, name: str) -> tuple[Floats, Floats]:
     """Return the steps that have a finite value, and the values as (seeds, steps) with NaN for gaps."""
     values = np.asarray(columns[name], float)
     kept = np.isfinite(values)
@@ -283,7 +283,7 @@ def _by_seed(columns: Columns, name: str) -> tuple[Floats, Floats]:
     return steps, table
 
 
-def _draw_seeds(axes: Axes, steps: Floats, table: Floats, marker: str = "") -> None:
+def draw_seeds(axes: Axes, steps: Floats, table: Floats, marker: str = "") -> None:
     """Draw the mean over seeds, and their range where there are several."""
     if len(table) > 1:
         axes.fill_between(
@@ -293,7 +293,7 @@ def _draw_seeds(axes: Axes, steps: Floats, table: Floats, marker: str = "") -> N
     axes.plot(steps, np.nanmean(table, axis=0), color=INK, lw=1.5, marker=marker, ms=4, label=label)
 
 
-def _step_axis(axes: Axes, last: float) -> None:
+def step_axis(axes: Axes, last: float) -> None:
     axes.set_xlabel("training step")
     axes.set_xlim(0, 1.02 * last if last > 0 else 1)
     axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
@@ -320,7 +320,7 @@ def learning_curve(evaluations: Columns, column: str | None = None) -> Figure:
         raise ValueError("no evaluation has a value to draw")
     figure = new_figure(4.8, 3.2)
     axes = figure.add_subplot()
-    steps, table = _by_seed(evaluations, column)
+    steps, table = by_seed(evaluations, column)
     if column == "success_rate":
         table = 100 * table
         axes.set_ylim(-4, 104)
@@ -337,8 +337,8 @@ def learning_curve(evaluations: Columns, column: str | None = None) -> Figure:
                 ms=3,
                 label="each seed" if index == 0 else None,
             )
-    _draw_seeds(axes, steps, table, marker="o")
-    _step_axis(axes, steps.max())
+    draw_seeds(axes, steps, table, marker="o")
+    step_axis(axes, steps.max())
     axes.set_ylabel(AXIS_LABELS.get(column, column), parse_math=False)
     if len(table) > 1:
         figure.legend(loc="outside upper center", ncols=3, frameon=False)
@@ -394,13 +394,13 @@ def metric_curves(metrics: Columns, names: Sequence[str] | None = None, columns:
     last = float(steps.max())
     for place, name in enumerate(names, start=1):
         axes = figure.add_subplot(rows, columns, place)
-        at, table = _by_seed(metrics, name)
+        at, table = by_seed(metrics, name)
         if len(at):
-            _draw_seeds(axes, at, table, marker="o" if len(at) == 1 else "")
+            draw_seeds(axes, at, table, marker="o" if len(at) == 1 else "")
         else:
             axes.text(0.5, 0.5, "no finite value", ha="center", va="center", transform=axes.transAxes)
         text_rows = _mark_stages(axes, stages, last) if len(stages) > 1 else 0
-        _step_axis(axes, last)
+        step_axis(axes, last)
         axes.set_title(name, loc="left", pad=4 + 10 * text_rows, parse_math=False)
     return figure
 

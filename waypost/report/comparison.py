@@ -1,0 +1,146 @@
+"""The page about a comparison: a table, the scores and the learning curves of each data set."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from waypost.compare import BEHAVIOUR, HEADER, Comparison, Entry, cells
+from waypost.report.figures import AXIS_LABELS, INK, STYLED, by_seed, draw_seeds, new_figure, step_axis
+from waypost.report.page import Picture, picture, template
+
+REFERENCE = "#d55e00"
+PANELS = 4
+"""Learning curves in a row."""
+
+
+class Part(NamedTuple):
+    """What the page shows of one data set."""
+
+    data: str
+    caption: str
+    rows: list[tuple[str, list[str]]]
+    pictures: list[Picture]
+
+
+def render_comparison(comparison: Comparison) -> str:
+    """Return the whole page as HTML."""
+    return template("comparison.html").render(
+        title="Comparison",
+        summary=summary(comparison),
+        header=HEADER,
+        parts=[_part(comparison, data) for data in comparison.data],
+        ranks=[(name, f"{rank:.1f}") for name, rank in comparison.mean_ranks.items()]
+        if len(comparison.data) > 1
+        else [],
+    )
+
+
+def summary(comparison: Comparison) -> str:
+    """Say in one sentence what was compared."""
+    trained = [entry for entry in comparison.entries if entry.run is not None]
+    algorithms, data = len({entry.algorithm for entry in trained}), len(comparison.data)
+    agents = sum(len(entry.values) for entry in trained)
+    suite = f" of the {comparison.suite} suite" if comparison.suite else ""
+    minutes = sum(entry.seconds or 0.0 for entry in trained) / 60
+    time = f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
+    return (
+        f"{_count(algorithms, 'algorithm')} on {_count(data, 'data set')}{suite}: "
+        f"{_count(agents, 'agent')} in {time} of training and evaluation."
+    )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _part(comparison: Comparison, data: str) -> Part:
+    entries = comparison.of(data)
+    judged = [entry for entry in entries if entry.run is not None]
+    rows = [(_kind(entry), cells(entry)) for entry in entries]
+    pictures = []
+    if judged:
+        measure = AXIS_LABELS[judged[0].measure]
+        pictures.append(
+            picture(
+                scores(entries),
+                "Mean of the seeds with its 95 % interval, and every seed; the dashed line is the mean of the data.",
+                f"Chart of the {measure} of {_count(len(judged), 'algorithm')} on {data}.",
+            )
+        )
+        pictures.append(
+            picture(
+                curves(entries),
+                "Evaluations during the last stage of training: mean and range of the seeds; dashed: the result of BC.",
+                f"Learning curves of {_count(len(judged), 'algorithm')} on {data}.",
+            )
+        )
+    return Part(data, _judge(judged), rows, pictures)
+
+
+def _kind(entry: Entry) -> str:
+    if entry.mean is None:
+        return "missing"
+    return "behaviour" if entry.algorithm == BEHAVIOUR else "judged"
+
+
+def _judge(judged: list[Entry]) -> str:
+    """How the numbers came about."""
+    if not judged or judged[0].run is None:
+        return "Nothing could be trained."
+    protocol = judged[0].run.plan.evaluation
+    which = "The last evaluation" if protocol.last == 1 else f"Mean over the last {protocol.last} evaluations"
+    return f"{which}, {protocol.episodes} episodes each; standard deviation and bootstrap interval over seeds."
+
+
+@STYLED
+def scores(entries: list[Entry]) -> Figure:
+    """Show each algorithm's mean with its interval and all seeds, the best on top."""
+    shown = [entry for entry in entries if entry.run is not None]
+    figure = new_figure(5.6, 0.6 + 0.27 * len(shown))
+    axes = figure.add_subplot()
+    places = np.arange(len(shown))[::-1]
+    for place, entry in zip(places, shown, strict=True):
+        if entry.interval is not None:
+            axes.plot(entry.interval, (place, place), color=INK, lw=5, alpha=0.25, solid_capstyle="butt")
+        axes.scatter(entry.values, np.full(len(entry.values), place), s=9, color=INK, alpha=0.6, linewidths=0, zorder=3)
+        axes.scatter(np.mean(entry.values), place, s=70, marker="|", color=INK, lw=2, zorder=4)
+    for entry in entries:
+        if entry.algorithm == BEHAVIOUR and entry.mean is not None:
+            axes.axvline(entry.mean, color=REFERENCE, ls="--", lw=1)
+    axes.set_yticks(places, [entry.algorithm for entry in shown])
+    axes.set_xlabel(AXIS_LABELS[shown[0].measure])
+    axes.grid(axis="x", color="0.9", lw=0.6)
+    axes.set_axisbelow(True)
+    axes.set_ylim(-0.7, len(shown) - 0.3)
+    return figure
+
+
+@STYLED
+def curves(entries: list[Entry]) -> Figure:
+    """Show the learning curve of each algorithm in a panel of its own, all with the same axes."""
+    shown = [entry for entry in entries if entry.run is not None]
+    columns = min(PANELS, len(shown))
+    rows = -(-len(shown) // columns)
+    figure = new_figure(2.2 * columns + 0.3, 1.7 * rows + 0.3)
+    level = next((entry.mean for entry in shown if entry.algorithm == "bc"), None)
+    first: Any = None
+    for place, entry in enumerate(shown):
+        assert entry.run is not None
+        axes = figure.add_subplot(rows, columns, place + 1, sharey=first)
+        first = first or axes
+        evaluations = entry.run.evaluations
+        table = {name: np.array([row[name] for row in evaluations], float) for name in ("step", "seed", entry.measure)}
+        steps, values = by_seed(table, entry.measure)
+        draw_seeds(axes, steps, values, marker="." if len(steps) < 30 else "")
+        if level is not None:
+            axes.axhline(level, color=REFERENCE, ls="--", lw=1)
+        step_axis(axes, float(steps.max()))
+        axes.set_title(entry.algorithm, loc="left", parse_math=False)
+        if place % columns == 0:
+            axes.set_ylabel(entry.measure)
+        if place + columns < len(shown):
+            axes.set_xlabel("")
+    return figure
