@@ -11,16 +11,18 @@ import waypost
 def test_por_joins_the_halves_of_the_t_maze_and_cloning_does_not() -> None:
     por = waypost.train("por", "t-maze", seeds=2)
     assert [each["success_rate"] for each in por.result["per_seed"]] == [1.0, 1.0]
-    bc = waypost.train("bc", "t-maze", seeds=2, steps=2_000, hidden=(64, 64))
-    assert [each["success_rate"] for each in bc.result["per_seed"]] == [0.0, 0.0]
+    for name in ("bc", "bc10"):
+        cloned = waypost.train(name, "t-maze", seeds=2, steps=2_000, hidden=(64, 64))
+        assert [each["success_rate"] for each in cloned.result["per_seed"]] == [0.0, 0.0]
     # The value says why: it rises from the start to the junction and from there to the goal, not to the west.
-    places = np.array([[5, 0], [3, 0], [1, 0], [0, 1], [0, 3], [0, 4.4]], np.float32)
+    places = np.array([[5, 1], [3, 0], [1, 0], [0, 1], [0, 3], [0, 4.4]], np.float32)
     values = por.agent.value(places)
     assert (np.diff(values) > 0).all()
     assert por.agent.value([-4.0, 0.0]) < values[3]
-    # And the guide: west on the eastern arm, up at the junction.
+    # And the guide: down in the niche, west on the eastern arm, up at the junction.
     steps = por.agent.guide(places) - places
-    assert (steps[:3, 0] < -0.05).all()
+    assert steps[0, 1] < -0.05
+    assert (steps[1:3, 0] < -0.05).all()
     assert (steps[3:, 1] > 0.05).all()
 
 

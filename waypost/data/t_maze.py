@@ -1,4 +1,4 @@
-"""The recorded journeys of the T-maze: most pass the junction from east to west, few turn up to the goal."""
+"""The recorded journeys of the T-maze: most pass the junction from the start to the west, few turn up to the goal."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from waypost.envs import t_maze
 
 
 def collect_t_maze(passing: int = 80, turning: int = 20, seed: int = 0) -> Dataset:
-    """`passing` journeys from the east end to the west end, `turning` ones from the west end up to the goal."""
+    """`passing` journeys from the start to the west end, `turning` ones from the west end up to the goal."""
     rng = np.random.default_rng(seed)
-    journeys = [_journey(rng, [t_maze.EAST, t_maze.WEST]) for _ in range(passing)]
+    journeys = [_journey(rng, [t_maze.START, t_maze.EAST, t_maze.WEST]) for _ in range(passing)]
     journeys += [_journey(rng, [t_maze.WEST, np.zeros(2), t_maze.GOAL]) for _ in range(turning)]
     positions = np.concatenate([states[:-1] for states, _ in journeys])
     following = np.concatenate([states[1:] for states, _ in journeys])

@@ -1,9 +1,10 @@
 """A corridor in the shape of a T, the smallest task where joining two recorded halves is the only way.
 
-The bar runs from the west end to the east end, the stem from its middle up to the goal. The task starts at the
-east end. Most recorded journeys go from east to west past the junction; the others come from the west and turn up
-to the goal. None goes from the start to the goal. A method that values states joins the halves at the
-junction; one that copies actions goes on to the west, and the best recorded journeys never saw the east.
+The bar runs from the west end to the east end, the stem from its middle up to the goal. At the east end the bar turns
+up into a niche, where the task starts. Most recorded journeys go down from there and west past the junction; the others
+come from the west and turn up to the goal. None goes from the start to the goal. A method that values states joins the
+halves at the junction; one that copies actions goes on to the west. The best recorded journeys never saw the
+east, and what they do above the bar, to go up, keeps one who copies only them in the niche.
 """
 
 from __future__ import annotations
@@ -24,14 +25,17 @@ HALF_WIDTH = 0.5
 SPEED = np.float32(0.25)
 MAX_STEPS = 100
 _METADATA: dict[str, Any] = {"render_modes": []}
-EAST, WEST, GOAL = (np.array(place, np.float32) for place in ((ARM, 0), (-ARM, 0), (0, ARM)))
+NICHE = 2.0
+"""How far up the niche goes."""
+START, EAST, WEST, GOAL = (np.array(place, np.float32) for place in ((ARM, NICHE), (ARM, 0), (-ARM, 0), (0, ARM)))
 
 
 def is_free(positions: Floats) -> NDArray[np.bool_]:
     x, y = positions[..., 0], positions[..., 1]
     bar = (np.abs(y) <= HALF_WIDTH) & (np.abs(x) <= ARM + HALF_WIDTH)
     stem = (np.abs(x) <= HALF_WIDTH) & (y >= -HALF_WIDTH) & (y <= ARM + HALF_WIDTH)
-    return bar | stem
+    niche = (np.abs(x - ARM) <= HALF_WIDTH) & (y >= -HALF_WIDTH) & (y <= NICHE + HALF_WIDTH)
+    return bar | stem | niche
 
 
 def move(positions: Floats, actions: Floats) -> Floats:
@@ -57,11 +61,11 @@ class TMaze(gym.Env[Floats, Floats]):
     def __init__(self) -> None:
         self.observation_space = gym.spaces.Box(-ARM - 1, ARM + 1, (2,), np.float32)
         self.action_space = gym.spaces.Box(-SPEED, SPEED, (2,), np.float32)
-        self.position = EAST
+        self.position = START
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Floats, dict[str, Any]]:
         super().reset(seed=seed)
-        self.position = (EAST + self.np_random.uniform(-0.4, 0.4, 2)).astype(np.float32)
+        self.position = (START + self.np_random.uniform(-0.4, 0.4, 2)).astype(np.float32)
         return self.position, {"success": False}
 
     def step(self, action: Floats) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
@@ -75,10 +79,12 @@ def layout() -> Layout:
         extent=(-ARM - 1, ARM + 1, -1.5, ARM + 1),
         walls=[
             (-ARM - 1, HALF_WIDTH, ARM + 1 - HALF_WIDTH, ARM + 1),
-            (HALF_WIDTH, HALF_WIDTH, ARM + 1 - HALF_WIDTH, ARM + 1),
+            (HALF_WIDTH, HALF_WIDTH, ARM - 2 * HALF_WIDTH, ARM + 1),
+            (ARM - HALF_WIDTH, NICHE + HALF_WIDTH, 1 + HALF_WIDTH, ARM + 1),
+            (ARM + HALF_WIDTH, -1.5, 1 - HALF_WIDTH, ARM + 1),
             (-ARM - 1, -1.5, 2 * ARM + 2, 1.5 - HALF_WIDTH),
         ],
-        start=(ARM - 0.4, -0.4, 0.8, 0.8),
+        start=(ARM - 0.4, NICHE - 0.4, 0.8, 0.8),
         goal=(-HALF_WIDTH, ARM - HALF_WIDTH, 2 * HALF_WIDTH, 2 * HALF_WIDTH),
         river=[],
         key=None,
