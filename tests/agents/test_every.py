@@ -1,0 +1,209 @@
+"""What holds for every algorithm: each setting matters, and seeds, chunks, interruptions and files change nothing.
+
+An algorithm's own test file says in SMALL which settings make it tiny, and in CHANGES another value of each setting.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from oracles import HIGH, LOW, ROWS, walks
+
+from waypost.agents import ALGORITHMS
+from waypost.agents.agent import Agent, Algorithm
+from waypost.data.dataset import Dataset
+from waypost.errors import WaypostError
+from waypost.policy import Policy
+from waypost.training import Learner
+
+STEPS = 6
+BATCH = 7
+GOAL = np.array([0.4, -0.8], np.float32)
+CONTINUOUS = [name for name, each in ALGORITHMS.items() if each.continuous]
+CHOOSING = [name for name, each in ALGORITHMS.items() if each.discrete]
+CHOICES = 3
+
+
+def about(name: str) -> Any:
+    """The algorithm's own test file."""
+    return import_module(f"test_{ALGORITHMS[name].__module__.split('.')[-1]}")
+
+
+def tiny(name: str) -> Any:
+    config_type = ALGORITHMS[name].config_type
+    known = {field.name for field in fields(config_type)}
+    small = {key: value for key, value in about(name).SMALL.items() if key in known}
+    return config_type(**{**small, "batch_size": BATCH})
+
+
+def data(name: str, choices: bool | None = None) -> Dataset:
+    """Random walks, with numbered actions for those that learn no others."""
+    if choices or (choices is None and not ALGORITHMS[name].continuous):
+        return _numbered(np.random.default_rng(3).integers(0, CHOICES, (ROWS, 1)))
+    return walks()
+
+
+def _numbered(actions: np.ndarray) -> Dataset:
+    base = walks()
+    return Dataset.from_arrays(
+        base.observations,
+        base.next_observations,
+        actions,
+        base.rewards,
+        base.terminals,
+        base.timeouts,
+        base.next_valid,
+        action_count=CHOICES,
+    )
+
+
+def learner(
+    name: str, config: Any, seeds: tuple[int, ...] = (0,), lane: int | None = None, choices: bool | None = None
+) -> Learner:
+    chosen: type[Algorithm] = ALGORITHMS[name]
+    columns, spec = chosen.prepare(config, data(name, choices))
+    return Learner(chosen(config, spec, STEPS), columns, seeds, seeds_per_lane=lane)
+
+
+def run(subject: Learner, chunk: int | None = None) -> Learner:
+    """All stages from where it stands, in one chunk each or in chunks of so many updates."""
+    first = 0
+    for stage in subject.algorithm.stages:
+        while subject.step < first + stage.steps:
+            left = first + stage.steps - subject.step
+            subject.advance(stage, min(left, chunk or left))
+        first += stage.steps
+    return subject
+
+
+def deeds(agent: Agent, steps: int = 3) -> list[np.ndarray]:
+    """What it does in a few steps of a few episodes."""
+    memory, actions = agent.start(4, GOAL), []
+    act = jax.jit(lambda agent, rows, memory: agent.act(rows, memory))
+    for step in range(steps):
+        rows = walks().observations[4 * step : 4 * step + 4]
+        chosen, memory = act(agent, rows, memory)
+        memory = agent.receive(memory, np.full(4, 0.5, np.float32))
+        actions.append(np.asarray(chosen))
+    return actions
+
+
+@cache
+def outcome(name: str, config: Any) -> Any:
+    """Everything a training leaves: what it learned, and what it then does."""
+    subject = run(learner(name, config))
+    return jax.tree.map(np.asarray, subject.states[0]), deeds(subject.agents[0])
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal to the last bit, structure included."""
+    if jax.tree.structure(one) != jax.tree.structure(other):
+        return False
+    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    return all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in pairs)
+
+
+def close(one: Any, other: Any, tolerance: float) -> bool:
+    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    return all(np.allclose(a, b, rtol=tolerance, atol=tolerance) for a, b in pairs)
+
+
+def settings() -> list[tuple[str, str]]:
+    """Every setting of every algorithm but POR, whose own tests say even what it changes and what not."""
+    return [
+        (name, field.name) for name in ALGORITHMS if name != "por" for field in fields(ALGORITHMS[name].config_type)
+    ]
+
+
+@pytest.mark.parametrize(("name", "setting"), settings())
+def test_every_setting_matters(name: str, setting: str) -> None:
+    config = tiny(name)
+    value = BATCH + 1 if setting == "batch_size" else about(name).CHANGES[setting]
+    assert getattr(config, setting) != value
+    assert not same(outcome(name, config), outcome(name, replace(config, **{setting: value})))
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_training_is_the_same_every_time(name: str) -> None:
+    again = run(learner(name, tiny(name)))
+    assert same(outcome(name, tiny(name))[0], jax.tree.map(np.asarray, again.states[0]))
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_chunks_of_updates_change_nothing(name: str) -> None:
+    assert close(run(learner(name, tiny(name)), chunk=1).states[0], outcome(name, tiny(name))[0], 1e-4)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_seeds_learn_together_what_they_learn_alone(name: str) -> None:
+    together = run(learner(name, tiny(name), (5, 0), lane=2))
+    assert close(together.states[1], outcome(name, tiny(name))[0], 1e-4)
+    assert not close(together.states[0].agent, together.states[1].agent, 1e-4)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_an_interrupted_training_goes_on_to_the_same_bit(name: str) -> None:
+    whole, part = learner(name, tiny(name)), learner(name, tiny(name))
+    for subject in (whole, part):
+        subject.advance(subject.algorithm.stages[0], 2)
+    snapshot = {key: np.array(value) for key, value in part.snapshot().items()}
+    resumed = learner(name, tiny(name))
+    resumed.restore(snapshot)
+    assert same(run(whole, chunk=3).states[0], run(resumed, chunk=3).states[0])
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_saved_agent_does_the_same(name: str, tmp_path: Path) -> None:
+    subject = learner(name, tiny(name))
+    agent = run(subject).agents[0]
+    Policy(name, tiny(name), subject.algorithm.spec, agent).save(tmp_path)  # type: ignore[attr-defined]
+    assert same(deeds(agent), deeds(Policy.load(tmp_path).agent))
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_actions_lie_inside_bounds_of_any_size(name: str) -> None:
+    agent = outcome(name, tiny(name))[0].agent
+    wild = jax.tree.map(lambda leaf: 30.0 * np.asarray(leaf), agent)
+    # Bounds and scalings are no weights: they stay.
+    wild = replace(wild, **{key: getattr(agent, key) for key in ("actions", "scaling") if hasattr(agent, key)})
+    if hasattr(agent, "executor"):
+        wild = replace(wild, executor=replace(wild.executor, actions=agent.executor.actions))
+    for actions in (*deeds(agent), *deeds(wild)):
+        assert actions.shape == (4, 2)
+        assert (actions >= LOW - 1e-5).all()
+        assert (actions <= HIGH + 1e-5).all()
+
+
+@pytest.mark.parametrize("name", CHOOSING)
+def test_numbered_actions_are_chosen_from_those_there_are(name: str) -> None:
+    subject = run(learner(name, tiny(name), choices=True))
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(subject.states[0]))
+    for actions in deeds(subject.agents[0]):
+        assert actions.shape == (4,)
+        assert actions.dtype.kind == "i"
+        assert set(actions.tolist()) <= set(range(CHOICES))
+
+
+@pytest.mark.parametrize(
+    ("name", "column"), [(name, column) for name, each in ALGORITHMS.items() for column in sorted(each.needs)]
+)
+def test_data_without_what_it_needs_are_refused(name: str, column: str) -> None:
+    lacking = data(name).without_actions() if column == "actions" else data(name).without_rewards()
+    with pytest.raises(WaypostError, match=f"has no {column}"):
+        ALGORITHMS[name].prepare(tiny(name), lacking)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_metric_is_a_finite_number(name: str) -> None:
+    subject = learner(name, tiny(name))
+    for stage in subject.algorithm.stages:
+        means = subject.advance(stage, stage.steps)
+        assert means
+        assert all(np.isfinite(values).all() for values in means.values())
