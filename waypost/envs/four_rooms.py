@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from typing import Any, NamedTuple, NoReturn
@@ -21,11 +20,11 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
+from waypost.envs.layout import Layout, Rectangle
 from waypost.errors import WaypostError
 
 Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
-Rectangle = tuple[float, float, float, float]
 
 
 class Variant(StrEnum):
@@ -171,20 +170,6 @@ def distances(target_cell: tuple[int, int]) -> Floats:
                 queue.append(cell)
     field.setflags(write=False)
     return field
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The map as shapes for drawing; rectangles are (x, y, width, height) from the lower left corner."""
-
-    extent: tuple[float, float, float, float]
-    """x from, x to, y from, y to."""
-    walls: list[Rectangle]
-    start: Rectangle
-    goal: Rectangle
-    river: list[Rectangle]
-    key: tuple[float, float, float] | None
-    """x, y and the radius within which it is picked up."""
 
 
 def layout(variant: str) -> Layout:

@@ -19,6 +19,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from waypost.envs.layout import Layout, Rectangle
 from waypost.errors import WaypostError
 
 Floats = NDArray[np.float32]
@@ -129,6 +130,25 @@ MAZES: dict[str, Maze] = {
         ),
     )
 }
+
+
+def layout(maze: Maze, scale: float, start: Cell | None, goal: Cell) -> Layout:
+    """What there is to draw: a square for every wall."""
+    height, width = len(maze.rows) * scale, len(maze.rows[0]) * scale
+
+    def square(cell: Cell, side: float) -> Rectangle:
+        x, y = maze.centre(cell, scale)
+        return x - side / 2, y - side / 2, side, side
+
+    cells = ((r, c) for r, row in enumerate(maze.rows) for c in range(len(row)))
+    return Layout(
+        extent=(-width / 2, width / 2, -height / 2, height / 2),
+        walls=[square(cell, scale) for cell in cells if cell not in maze.free],
+        start=None if start is None else square(start, scale / 2),
+        goal=square(goal, 2 * RADIUS),
+        river=[],
+        key=None,
+    )
 
 
 def maze_named(name: str) -> Maze:

@@ -15,7 +15,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from waypost.envs.four_rooms import Layout
+from waypost.envs.layout import Layout
 
 Floats = NDArray[np.float32]
 

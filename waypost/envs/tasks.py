@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 import waypost.envs.four_rooms as four_rooms
+import waypost.envs.mazes as mazes
 import waypost.envs.t_maze as t_maze
 from waypost.data.rewards import Convention
 from waypost.envs.locomotion import BODIES, Body, quiet_models
@@ -100,6 +101,7 @@ def _four_rooms(name: str, env_id: str, summary: str) -> Task:
         reference=(0.0, 1.0),
         convention="goal",
         protocol=Protocol(every=10_000, episodes=100),
+        goal=_place(four_rooms.GOAL),
         layout=lambda: four_rooms.layout(name),
         steps_natively=True,
     )
@@ -124,16 +126,17 @@ def _place(point: np.ndarray) -> tuple[float, ...]:
 
 
 def _ant_maze(name: str) -> Task:
-    maze = name.split("-")[0]
+    maze = MAZES[name.split("-")[0]]
     return Task(
         f"antmaze-{name}",
-        f"waypost/AntMaze-{maze}-v0",
-        f"lead an ant through the {maze} maze",
+        f"waypost/AntMaze-{maze.name}-v0",
+        f"lead an ant through the {maze.name} maze",
         suite="replica",
         reference=(0.0, 1.0),
         convention="goal",
         protocol=Protocol(every=10_000, episodes=100),
-        goal=_place(MAZES[maze].centre(MAZES[maze].ant_goal, ANT_SCALE)),
+        goal=_place(maze.centre(maze.ant_goal, ANT_SCALE)),
+        layout=lambda: mazes.layout(maze, ANT_SCALE, maze.start, maze.ant_goal),
     )
 
 
@@ -141,16 +144,18 @@ _POINT_REFERENCES = {"umaze": (23.85, 161.86), "medium": (13.13, 277.39), "large
 """D4RL's, of maze2d v1."""
 
 
-def _point_maze(maze: str) -> Task:
+def _point_maze(name: str) -> Task:
+    maze = MAZES[name]
     return Task(
-        f"pointmaze-{maze}",
-        f"waypost/PointMaze-{maze}-v0",
-        f"push a point to the goal of the {maze} maze and keep it there",
+        f"pointmaze-{name}",
+        f"waypost/PointMaze-{name}-v0",
+        f"push a point to the goal of the {name} maze and keep it there",
         suite="replica",
-        reference=_POINT_REFERENCES[maze],
+        reference=_POINT_REFERENCES[name],
         convention="goal",
         protocol=Protocol(every=10_000, episodes=100),
-        goal=_place(MAZES[maze].centre(MAZES[maze].point_goal, POINT_SCALE)),
+        goal=_place(maze.centre(maze.point_goal, POINT_SCALE)),
+        layout=lambda: mazes.layout(maze, POINT_SCALE, None, maze.point_goal),
     )
 
 
@@ -172,6 +177,7 @@ TASKS: dict[str, Task] = {
             reference=(0.0, 1.0),
             convention="goal",
             protocol=Protocol(every=0, episodes=20),
+            goal=_place(t_maze.GOAL),
             layout=t_maze.layout,
         ),
         *(task for body in BODIES.values() for task in _locomotion(body)),

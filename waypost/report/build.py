@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ GRID = 96
 """Points per side of a value map."""
 ARROWS = 26
 """Arrows per side of a guide map."""
+MAZE_EPISODES = 20
+"""Paths drawn where a simulator of bodies takes its time."""
 
 
 def write_report(run: Any, path: Path) -> Path:
@@ -44,31 +47,38 @@ def write_report(run: Any, path: Path) -> Path:
 
 
 def worlds(policy: Policy, task: Task, seed: int, episodes: int = 100) -> list[tuple[str, World]]:
-    """Maps of what the agent of a plane task values, where it means to go and where it goes."""
+    """Maps of what the agent of a plane task values, where it means to go and where it goes.
+
+    Where a state is more than a place, and a key that may be held, only the paths can be drawn.
+    """
     if task.layout is None:
         return []
     layout = task.layout()
-    x0, x1, y0, y1 = layout.extent
     size = policy.spec.observation_size
     try:
-        judged = run_episodes([policy.agent], task, episodes, seed, paths=True)
+        judged = run_episodes([policy.agent], task, episodes if size <= 3 else MAZE_EPISODES, seed, paths=True)
         rollouts = [path[:, :2] for path in judged.paths[0]]
-        successes = list(judged.successes[0]) if judged.successes is not None else [False] * episodes
+        successes = list(judged.successes[0]) if judged.successes is not None else [False] * len(rollouts)
     except WaypostError:
         rollouts, successes = [], []  # an agent without an executor cannot go anywhere
+    nowhere, blank = np.zeros((0, 2)), np.full((1, 1), np.nan)
+    first = World(layout, np.zeros(1), np.zeros(1), blank, nowhere, nowhere, rollouts, successes)
+    if size > 3:
+        return [("", first)]
+    x0, x1, y0, y1 = layout.extent
+    grid_x, grid_y = np.linspace(x0, x1, GRID), np.linspace(y0, y1, GRID)
+    everywhere = _points(grid_x, grid_y)
+    points = _points(*(np.linspace(a, b, 2 * ARROWS + 1)[1::2] for a, b in ((x0, x1), (y0, y1))))
+    points = points[~_in_wall(points, layout.walls)]
     found = []
     # Whatever the state holds besides the place (the key) is drawn once for each value it can have.
     cases = [("", ())] if size == 2 else [("Without the key", (0.0,)), ("With the key", (1.0,))]
     for number, (words, rest) in enumerate(cases):
-        grid_x, grid_y = np.linspace(x0, x1, GRID), np.linspace(y0, y1, GRID)
-        everywhere = _points(grid_x, grid_y)
         value = np.where(_in_wall(everywhere, layout.walls), np.nan, _ask(policy.value, everywhere, rest, 1)[:, 0])
-        points = _points(*(np.linspace(a, b, 2 * ARROWS + 1)[1::2] for a, b in ((x0, x1), (y0, y1))))
-        points = points[~_in_wall(points, layout.walls)]
         targets = _ask(policy.guide, points, rest, size)[:, :2]
         shown = np.isfinite(targets).all(axis=1)
-        world = World(
-            layout=layout,
+        world = replace(
+            first,
             grid_x=grid_x,
             grid_y=grid_y,
             value=value.reshape(GRID, GRID),

@@ -39,8 +39,8 @@ class Layout(Protocol):
         """Boxes nothing passes."""
 
     @property
-    def start(self) -> Box:
-        """Box where episodes begin."""
+    def start(self) -> Box | None:
+        """Box where episodes begin; None: anywhere."""
 
     @property
     def goal(self) -> Box:
@@ -141,6 +141,8 @@ def _draw_layout(axes: Axes, layout: Layout) -> None:
     if layout.river:
         _label(axes, layout, "river", *max(layout.river, key=lambda box: box[2] * box[3]))
     for name, box in (("start", layout.start), ("goal", layout.goal)):
+        if box is None:
+            continue
         # A white line under a black dashed one stands out on every colour of the map.
         for style in ({"edgecolor": "white", "lw": 2.6}, {"edgecolor": "black", "lw": 1.2, "ls": "--"}):
             axes.add_patch(Rectangle(box[:2], box[2], box[3], fill=False, zorder=4, **style))  # type: ignore[arg-type]
