@@ -7,6 +7,7 @@ import pytest
 from waypost import presets
 from waypost.agents.bc import Config as BCConfig
 from waypost.agents.por import Config
+from waypost.data.replicas import REPLICAS
 from waypost.errors import WaypostError
 
 MAZES = ("umaze", "umaze-diverse", "medium-play", "medium-diverse", "large-play", "large-diverse")
@@ -82,12 +83,22 @@ def test_there_are_as_many_rows_as_in_the_paper() -> None:
     assert sum(name.startswith("paper-sparse/") for name in names) == 6
 
 
-def test_the_data_choose_the_preset_ours_before_the_papers() -> None:
+def test_the_data_choose_the_preset_ours_for_what_is_made_here_and_the_papers_for_the_rest() -> None:
     assert presets.find("por", Config, None, "four-rooms")[0] == "four-rooms"
-    assert presets.find("por", Config, None, "hopper-medium")[0] == "paper/hopper-medium"
+    assert presets.find("por", Config, None, "hopper-medium")[0] == "hopper-medium"
+    for theirs in ("hopper-medium-v2", "D4RL/hopper/medium-v2"):
+        assert presets.find("por", Config, None, theirs)[0] == "paper/hopper-medium"
     assert presets.find("por", Config, None, "my-log")[0] is None
     assert presets.find("por", Config, "none", "four-rooms") == (None, None, {})
     assert presets.find("bc", Config, None, "four-rooms") == (None, None, {})
+
+
+def test_every_replica_has_a_preset_of_ours() -> None:
+    for name in REPLICAS:
+        steps, config = settings(name)
+        assert steps == 50_000
+        assert (config.guide_target, config.target_rate) == ("displacement", 0.05)
+        assert config.observation_scaling == ("standardise" if "maze" in name else "none")
 
 
 def test_every_preset_fits_the_config() -> None:

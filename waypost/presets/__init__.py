@@ -33,15 +33,16 @@ def find(
 ) -> tuple[str | None, int | None, dict[str, Any]]:
     """The preset asked for, or the one that goes with the data: its name, steps and settings.
 
-    Without a name, `data` itself is looked for, then `paper/` and the data; a version in a data set's name, and the
-    folders in one of Minari's, make no difference. Then comes the task the data belong to. The name "none" means none.
+    Without a name, `data` itself is looked for: the plain names are ours, for data made here. For data of D4RL and Minari
+    it is `paper/` and their name without its version and folders. Then comes the task the data belong to. The name
+    "none" means none.
     """
     known = presets(algorithm)
     if name == "none":
         return None, None, {}
     if name is None:
         plain = re.sub(r"^(D4RL|mujoco)/|-v\d+$", "", data).replace("/", "-")
-        candidates = (data, plain, f"paper/{plain}", task, f"paper/{task}")
+        candidates = (data, f"paper/{plain}", plain, task, f"paper/{task}")
         name = next((candidate for candidate in candidates if candidate in known), None)
         if name is None:
             return None, None, {}
