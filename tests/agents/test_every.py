@@ -6,14 +6,16 @@ An algorithm's own test file says in SMALL which settings make it tiny, and in C
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.interpreters.partial_eval import dce_jaxpr
 from oracles import HIGH, LOW, ROWS, walks
 
 from waypost.agents import ALGORITHMS
@@ -23,7 +25,8 @@ from waypost.errors import WaypostError
 from waypost.policy import Policy
 from waypost.training import Learner
 
-STEPS = 6
+STEPS = 4
+CHUNK = 2
 BATCH = 7
 GOAL = np.array([0.4, -0.8], np.float32)
 CONTINUOUS = [name for name, each in ALGORITHMS.items() if each.continuous]
@@ -72,13 +75,12 @@ def learner(
     return Learner(chosen(config, spec, STEPS), columns, seeds, seeds_per_lane=lane)
 
 
-def run(subject: Learner, chunk: int | None = None) -> Learner:
-    """All stages from where it stands, in one chunk each or in chunks of so many updates."""
+def run(subject: Learner, chunk: int = CHUNK) -> Learner:
+    """All stages from where it stands, in chunks of so many updates."""
     first = 0
     for stage in subject.algorithm.stages:
         while subject.step < first + stage.steps:
-            left = first + stage.steps - subject.step
-            subject.advance(stage, min(left, chunk or left))
+            subject.advance(stage, min(first + stage.steps - subject.step, chunk))
         first += stage.steps
     return subject
 
@@ -96,10 +98,44 @@ def deeds(agent: Agent, steps: int = 3) -> list[np.ndarray]:
 
 
 @cache
-def outcome(name: str, config: Any) -> Any:
-    """Everything a training leaves: what it learned, and what it then does."""
-    subject = run(learner(name, config))
+def outcome(name: str) -> tuple[Any, list[np.ndarray]]:
+    """What a training with the tiny settings leaves: what it learned, and what it then does."""
+    subject = run(learner(name, tiny(name)))
     return jax.tree.map(np.asarray, subject.states[0]), deeds(subject.agents[0])
+
+
+@cache
+def program(name: str, config: Any) -> list[Any]:
+    """All that the settings decide, without running it: data, stages, and the computations that have an effect."""
+    chosen: type[Algorithm] = ALGORITHMS[name]
+    columns, spec = chosen.prepare(config, data(name))
+    algorithm = chosen(config, spec, STEPS)
+    key, rows = jax.random.key(0), jnp.arange(config.batch_size)
+    state = jax.eval_shape(algorithm.init, key)
+
+    def updated(state: Any, columns: Any, rows: Any, key: Any, stage: Any) -> Any:
+        return algorithm.update(stage, state, algorithm.batch(columns, rows, key), key)[0]
+
+    def acted(agent: Agent, seen: Any) -> Any:
+        actions, memory = agent.act(seen, agent.start(len(seen), GOAL))
+        return actions, agent.receive(memory, jnp.ones(len(seen)))
+
+    agent = jax.eval_shape(lambda: chosen.build(config, spec))
+    return [
+        {name: column.tobytes() for name, column in columns.items()},
+        spec,
+        algorithm.stages,
+        effective(algorithm.init, key),
+        *(effective(partial(updated, stage=stage), state, columns, rows, key) for stage in algorithm.stages),
+        effective(acted, agent, walks().observations[:4]),
+    ]
+
+
+def effective(function: Any, *arguments: Any) -> tuple[str, list[bytes]]:
+    """The computation a function stands for, without the steps whose results are not used, and its constants."""
+    traced = jax.make_jaxpr(function)(*arguments)
+    useful, _ = dce_jaxpr(traced.jaxpr, [True] * len(traced.jaxpr.outvars), instantiate=True)
+    return str(useful), [np.asarray(constant).tobytes() for constant in traced.consts]
 
 
 def same(one: Any, other: Any) -> bool:
@@ -127,24 +163,24 @@ def test_every_setting_matters(name: str, setting: str) -> None:
     config = tiny(name)
     value = BATCH + 1 if setting == "batch_size" else about(name).CHANGES[setting]
     assert getattr(config, setting) != value
-    assert not same(outcome(name, config), outcome(name, replace(config, **{setting: value})))
+    assert program(name, config) != program(name, replace(config, **{setting: value}))
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_a_training_is_the_same_every_time(name: str) -> None:
     again = run(learner(name, tiny(name)))
-    assert same(outcome(name, tiny(name))[0], jax.tree.map(np.asarray, again.states[0]))
+    assert same(outcome(name)[0], jax.tree.map(np.asarray, again.states[0]))
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_chunks_of_updates_change_nothing(name: str) -> None:
-    assert close(run(learner(name, tiny(name)), chunk=1).states[0], outcome(name, tiny(name))[0], 1e-4)
+    assert close(run(learner(name, tiny(name)), chunk=1).states[0], outcome(name)[0], 1e-4)
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_seeds_learn_together_what_they_learn_alone(name: str) -> None:
     together = run(learner(name, tiny(name), (5, 0), lane=2))
-    assert close(together.states[1], outcome(name, tiny(name))[0], 1e-4)
+    assert close(together.states[1], outcome(name)[0], 1e-4)
     assert not close(together.states[0].agent, together.states[1].agent, 1e-4)
 
 
@@ -152,11 +188,11 @@ def test_seeds_learn_together_what_they_learn_alone(name: str) -> None:
 def test_an_interrupted_training_goes_on_to_the_same_bit(name: str) -> None:
     whole, part = learner(name, tiny(name)), learner(name, tiny(name))
     for subject in (whole, part):
-        subject.advance(subject.algorithm.stages[0], 2)
+        subject.advance(subject.algorithm.stages[0], CHUNK)
     snapshot = {key: np.array(value) for key, value in part.snapshot().items()}
     resumed = learner(name, tiny(name))
     resumed.restore(snapshot)
-    assert same(run(whole, chunk=3).states[0], run(resumed, chunk=3).states[0])
+    assert same(run(whole).states[0], run(resumed).states[0])
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -169,7 +205,7 @@ def test_a_saved_agent_does_the_same(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_actions_lie_inside_bounds_of_any_size(name: str) -> None:
-    agent = outcome(name, tiny(name))[0].agent
+    agent = outcome(name)[0].agent
     wild = jax.tree.map(lambda leaf: 30.0 * np.asarray(leaf), agent)
     # Bounds and scalings are no weights: they stay.
     wild = replace(wild, **{key: getattr(agent, key) for key in ("actions", "scaling") if hasattr(agent, key)})
@@ -204,6 +240,6 @@ def test_data_without_what_it_needs_are_refused(name: str, column: str) -> None:
 def test_every_metric_is_a_finite_number(name: str) -> None:
     subject = learner(name, tiny(name))
     for stage in subject.algorithm.stages:
-        means = subject.advance(stage, stage.steps)
+        means = subject.advance(stage, CHUNK)
         assert means
         assert all(np.isfinite(values).all() for values in means.values())
