@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -70,6 +70,33 @@ def soft_minimum(values: Array, share: float) -> Array:
 def kl_to_standard_normal(mean: Array, log_std: Array) -> Array:
     """KL(N(mean, exp(log_std)^2) || N(0, 1)) of every number."""
     return 0.5 * (mean**2 + jnp.exp(2.0 * log_std) - 1.0) - log_std
+
+
+def vae_loss(outcomes: Array, decoded: Array, mean: Array, log_std: Array, kl_weight: float) -> Array:
+    """Mean squared error of what was decoded plus kl_weight times the mean KL of z's numbers to N(0, 1)."""
+    return jnp.mean((decoded - outcomes) ** 2) + kl_weight * kl_to_standard_normal(mean, log_std).mean()
+
+
+def mmd(ones: Array, others: Array, kernel: Literal["gaussian", "laplacian"], bandwidth: float) -> Array:
+    """Maximum mean discrepancy of two sets of samples (samples, rows, n), one number per row.
+
+    sqrt(mean k(x, x') - 2 mean k(x, y) + mean k(y, y') + 1e-6) with k = exp(-d / (2 bandwidth)), where d is the
+    squared distance (gaussian) or the sum of the absolute differences (laplacian). Pairs of a sample with itself count.
+    """
+
+    def similarity(a: Array, b: Array) -> Array:
+        differences = a[:, None] - b[None]
+        powers = differences**2 if kernel == "gaussian" else jnp.abs(differences)
+        return jnp.exp(-powers.sum(axis=-1) / (2.0 * bandwidth)).mean(axis=(0, 1))
+
+    # Rounding can make three numbers near 1 add up to less than 0, and a root of that would be no number.
+    square = similarity(ones, ones) - 2.0 * similarity(ones, others) + similarity(others, others)
+    return jnp.sqrt(jnp.maximum(square, 0.0) + 1e-6)
+
+
+def best(candidates: Array, values: Array) -> Array:
+    """Of candidates (samples, rows, n) with values (samples, rows), the best of each row, (rows, n)."""
+    return jnp.take_along_axis(candidates, values.argmax(axis=0)[None, :, None], axis=0)[0]
 
 
 def moving_average(target: Tree, online: Tree, rate: float) -> Tree:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import TypeVar
 
 import equinox as eqx
 import jax
@@ -14,6 +15,7 @@ from numpy.typing import ArrayLike
 from waypost import losses
 
 Array = jax.Array
+Net = TypeVar("Net")
 
 EDGE = 1e-6
 """How far inside (-1, 1) an action must lie to have a likelihood under a tanh."""
@@ -108,6 +110,43 @@ def beside(*parts: Array) -> Array:
     """
     leading = jnp.broadcast_shapes(*(part.shape[:-1] for part in parts))
     return jnp.concatenate([jnp.broadcast_to(part, (*leading, part.shape[-1])) for part in parts], axis=-1)
+
+
+def clipped_normal(key: Array, shape: tuple[int, ...], most: float) -> Array:
+    """Draws of a standard normal; those beyond +-most end there."""
+    return jnp.clip(jax.random.normal(key, shape), -most, most)
+
+
+def dropout(x: Array, rate: float, key: Array | None) -> Array:
+    """Each number 0 with probability `rate`, the others larger to make up for it; all as they are without a key."""
+    if key is None or rate == 0.0:
+        return x
+    return jnp.where(jax.random.bernoulli(key, 1.0 - rate, x.shape), x / (1.0 - rate), 0.0)
+
+
+class Thinned(eqx.Module):
+    """A layer that reads its inputs after dropout."""
+
+    layer: Linear
+    key: Array
+    rate: float = eqx.field(static=True)
+
+    def __call__(self, x: Array) -> Array:
+        return self.layer(dropout(x, self.rate, self.key))
+
+
+def thinned(net: Net, rate: float, key: Array) -> Net:
+    """A module whose one MLP has dropout after each hidden layer: what to take the loss of while learning."""
+
+    def thin(part: object) -> object:
+        if not isinstance(part, MLP):
+            return part
+        first, *others = part.layers
+        keys = jax.random.split(key, len(part.layers))
+        later = (Thinned(layer, each, rate) for layer, each in zip(others, keys[1:], strict=True))
+        return eqx.tree_at(lambda mlp: mlp.layers, part, (first, *later))
+
+    return net if rate == 0.0 else jax.tree.map(thin, net, is_leaf=lambda part: isinstance(part, MLP))
 
 
 # -- distributions: each gives the likelihood of an outcome and the likeliest one -----------------------
@@ -221,6 +260,12 @@ class VAE(eqx.Module):
         """Mean and log standard deviation of z, the latter in [-4, 15]."""
         mean, log_std = jnp.split(self.encoder(beside(observations, actions)), 2, axis=-1)
         return mean, jnp.clip(log_std, -4.0, 15.0)
+
+    def reconstruct(self, observations: Array, actions: Array, key: Array) -> tuple[Array, Array, Array]:
+        """Actions decoded from samples of their z, and the mean and log standard deviation of z."""
+        mean, log_std = self.encode(observations, actions)
+        z = mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape)
+        return self.decode(observations, z), mean, log_std
 
     def before_tanh(self, observations: Array, z: Array) -> Array:
         return self.decoder(beside(observations, z))

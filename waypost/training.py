@@ -190,7 +190,8 @@ class Learner:
 
             def update(state: Any, drawn: tuple[Array, Array]) -> tuple[Any, dict[str, Array]]:
                 rows, update_key = drawn
-                return self.algorithm.update(stage, state, self.algorithm.batch(columns, rows), update_key)
+                batch = self.algorithm.batch(columns, rows, update_key)
+                return self.algorithm.update(stage, state, batch, update_key)
 
             # The chunk's random numbers are drawn at once, which costs less than a few at every step.
             state, metrics = jax.lax.scan(update, state, jax.vmap(draw)(start + jnp.arange(steps)))

@@ -46,6 +46,15 @@ def walks(seed: int = 0, **changes: np.ndarray) -> Dataset:
     return Dataset.from_arrays(**columns | changes)
 
 
+COUNT = 4
+
+
+def choosing_walks(seed: int = 0, **changes: Any) -> Dataset:
+    """The same walks by numbered actions, of which the last is never taken."""
+    taken = np.random.default_rng(seed + 1).integers(0, COUNT - 1, (ROWS, 1))
+    return walks(seed, **{"actions": taken, "action_count": COUNT, **changes})
+
+
 # -- networks --------------------------------------------------------------------------------------------
 
 
@@ -79,6 +88,12 @@ def log_density(net: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """log N(y; mean(x), std), one number per row."""
     std = np.exp(np.clip(net.log_std, -5, 2))
     return np.sum(-np.log(std * np.sqrt(2 * np.pi)) - (y - mlp(net.mean, x)) ** 2 / (2 * std**2), axis=1)
+
+
+def log_probability(net: Any, x: np.ndarray, taken: np.ndarray) -> np.ndarray:
+    """log of the probability of the choice that was taken, one number per row."""
+    odds = np.exp(mlp(net.logits, x))
+    return np.log(odds[np.arange(len(x)), taken] / odds.sum(1))
 
 
 def gradient(loss: Callable[[Any], float], net: Any, step: float = 1e-6) -> list[np.ndarray]:

@@ -35,6 +35,9 @@ Metrics = dict[str, Array]
 Memory = Any
 Net = TypeVar("Net")
 
+AS_RECORDED: Mapping[str, Convention] = dict.fromkeys(get_args(Convention), "recorded")
+"""`conventions` of a method that is given the environment's own rewards when it acts, or that reads none."""
+
 
 @dataclass(frozen=True)
 class Spec:
@@ -166,8 +169,11 @@ class Algorithm(ABC):
     def prepare(cls, config: Any, dataset: Dataset) -> tuple[Columns, Spec]:
         """The columns a batch is drawn from, all of one length, and what the agent must know of them."""
 
-    def batch(self, columns: Batch, rows: Array) -> Batch:
-        """The rows of the columns that were drawn; a method that learns from stretches of episodes takes more."""
+    def batch(self, columns: Batch, rows: Array, key: Array) -> Batch:
+        """The rows of the columns that were drawn; a method that learns from stretches of episodes takes more.
+
+        `key` is the one its `update` gets: a method that uses it in both takes different parts of it.
+        """
         return {name: column[rows] for name, column in columns.items()}
 
     @abstractmethod
@@ -237,3 +243,15 @@ def observation_scaling(dataset: Dataset, scaled: bool, least: float = 0.0) -> d
         mean, std = np.zeros_like(mean), np.ones_like(std)
         least = 0.0
     return {"observation_mean": mean, "observation_std": std + least}
+
+
+def to_go(dataset: Dataset) -> Columns:
+    """For each row its time step in the episode, the rows left there, itself included, and the return from it on."""
+    rows, last = np.arange(len(dataset)), dataset.last_row
+    rewards = dataset.require("rewards").astype(np.float64)
+    earned = np.cumsum(rewards)
+    return {
+        "times": (rows - dataset.episode_starts[dataset.episode_of]).astype(np.int32),
+        "left": (last - rows + 1).astype(np.int32),
+        "returns_to_go": (earned[last] - earned + rewards).astype(np.float32),
+    }

@@ -33,9 +33,9 @@ def find(
 ) -> tuple[str | None, int | None, dict[str, Any]]:
     """The preset asked for, or the one that goes with the data: its name, steps and settings.
 
-    Without a name, `data` itself is looked for: the plain names are ours, for data made here. For data of D4RL and Minari
-    it is `paper/` and their name without its version and folders. Then comes the task the data belong to. The name
-    "none" means none.
+    Without a name, `data` itself is looked for: the plain names are ours, for data made here. For data of D4RL and
+    Minari it is `paper/` and their name without its version and folders. Then comes the task the data belong to. The
+    name "none" means none.
     """
     known = presets(algorithm)
     if name == "none":
