@@ -1,0 +1,190 @@
+"""IQL, implicit Q-learning (Kostrikov, Nair, Levine; 2021).
+
+Three parts learn, and none of them ever asks about an action that is not in the data:
+
+    V(s)       an upper expectile of Q over the data's actions. With u = min Q'(s, a) - V(s), minimise
+               E |tau - 1(u < 0)| u^2
+    pi(a|s)    the policy, by weighted likelihood: maximise
+               E exp(beta (min Q'(s, a) - V(s))) log pi(a|s), the weight capped
+    Q(s, a)    two networks after the same target: minimise
+               E sum_i (r + gamma (1 - terminal) V(s') - Q_i(s, a))^2
+
+in this order at every step, so that the policy and Q see the new V; then the target Q' follows Q by a moving
+average. With tau towards 1, V comes close to the best outcome the data hold.
+
+Observations are read as they are. The policy is a Gaussian whose mean is kept inside the bounds by a tanh while the
+Gaussian itself is not squashed; among numbered actions it is a categorical distribution. It acts with the
+likeliest action.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from waypost import losses
+from waypost.agents.agent import (
+    Agent,
+    Algorithm,
+    Array,
+    Batch,
+    Columns,
+    Memory,
+    Metrics,
+    Spec,
+    Stage,
+    check_settings,
+    descend,
+    transitions,
+)
+from waypost.data.dataset import Dataset
+from waypost.nets import MLP, Bounds, Categorical, Choices, Gaussian, Twin, beside, policy
+
+EDGE = 1e-5
+"""How far inside their bounds, scaled to [-1, 1], the data's actions are taken: a tanh never gets to 1."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of IQL; the defaults are the original's for locomotion."""
+
+    tau: float = 0.7
+    """Expectile of Q that V stands for, towards 1 = towards the best action of the data."""
+    inverse_temperature: float = 3.0
+    """Beta: weight of the advantage against staying close to the data."""
+    weight_cap: float = 100.0
+    """Largest weight a transition can get in the policy's loss."""
+    discount: float = 0.99
+    """Gamma."""
+    target_rate: float = 0.005
+    """Share of Q that moves into the target Q' each step."""
+    value_learning_rate: float = 3e-4
+    """Adam's step size for V and Q, constant."""
+    policy_learning_rate: float = 3e-4
+    """Adam's step size for the policy at the start; it goes to zero along a cosine."""
+    hidden: tuple[int, ...] = (256, 256)
+    """Hidden layers of every network."""
+    batch_size: int = 256
+    """Transitions per update."""
+
+    def __post_init__(self) -> None:
+        check_settings(
+            self,
+            tau=(0 < self.tau < 1, "more than 0, less than 1"),
+            inverse_temperature=(self.inverse_temperature >= 0, "0 or more"),
+            weight_cap=(self.weight_cap > 0, "more than 0"),
+            discount=(0 < self.discount <= 1, "more than 0, at most 1"),
+            target_rate=(0 < self.target_rate <= 1, "more than 0, at most 1"),
+        )
+
+
+class IQLAgent(Agent):
+    """pi(a|s), and V(s) to look at."""
+
+    policy: Gaussian | Categorical
+    value_net: MLP
+    actions: Bounds | Choices
+
+    def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
+        return self.actions.action(self.policy.mode(observations)), memory
+
+    def value(self, observations: Array) -> Array:
+        return self.value_net(observations)[..., 0]
+
+
+class State(NamedTuple):
+    """What training changes."""
+
+    agent: IQLAgent
+    q: Twin
+    """Q, which reads states beside actions."""
+    target: Twin
+    """Q', its moving average."""
+    optimisers: dict[str, optax.OptState]
+
+
+class IQL(Algorithm):
+    """IQL for given settings, data shape and number of steps."""
+
+    config_type = Config
+    title = "implicit Q-learning: an expectile of the data's own actions (Kostrikov et al. 2021)"
+    discrete = True
+
+    def __init__(self, config: Config, spec: Spec, steps: int):
+        self.config, self.spec = config, spec
+        self.stages = (Stage("joint", steps, frozenset({"value", "policy", "q"})),)
+        self.optimisers = {
+            "value": optax.adam(config.value_learning_rate),
+            "policy": optax.adam(optax.cosine_decay_schedule(config.policy_learning_rate, max(steps, 1))),
+            "q": optax.adam(config.value_learning_rate),
+        }
+
+    @classmethod
+    def prepare(cls, config: Config, dataset: Dataset) -> tuple[Columns, Spec]:
+        return transitions(dataset, config.discount), Spec.of(dataset)
+
+    def init(self, key: Array) -> State:
+        spec, hidden = self.spec, self.config.hidden
+        value_key, policy_key, q_key = jax.random.split(key, 3)
+        agent = IQLAgent(
+            policy(spec.observation_size, hidden, spec.actions, policy_key, squashed=True),
+            MLP(spec.observation_size, hidden, 1, value_key),
+            spec.actions,
+        )
+        q = Twin(spec.observation_size + spec.action_width, hidden, q_key)
+        trained = {"value": agent.value_net, "policy": agent.policy, "q": q}
+        optimisers = {part: self.optimisers[part].init(net) for part, net in trained.items()}
+        return State(agent, q, jax.tree.map(jnp.copy, q), optimisers)
+
+    def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
+        config, agent, observations = self.config, state.agent, batch["observations"]
+        actions = agent.actions.scale(batch["actions"])
+        if isinstance(agent.actions, Bounds):
+            actions = jnp.clip(actions, -1.0 + EDGE, 1.0 - EDGE)
+        pairs = beside(observations, actions)
+        expected = state.target(pairs).min(axis=0)
+
+        def value_loss(net: MLP) -> tuple[Array, Array]:
+            values = net(observations)[..., 0]
+            return losses.expectile(expected - values, config.tau).mean(), values.mean()
+
+        (value_error, value), gradient = jax.value_and_grad(value_loss, has_aux=True)(agent.value_net)
+        value_net, value_optimiser = self._step(state, "value", agent.value_net, gradient)
+        agent = replace(agent, value_net=value_net)
+
+        advantages = expected - agent.value(observations)
+        weights = losses.exponential_weight(advantages, config.inverse_temperature, config.weight_cap)
+
+        def policy_loss(net: Gaussian | Categorical) -> Array:
+            return -jnp.mean(weights * net.log_likelihood(observations, actions))
+
+        policy_error, gradient = jax.value_and_grad(policy_loss)(agent.policy)
+        policy_net, policy_optimiser = self._step(state, "policy", agent.policy, gradient)
+        agent = replace(agent, policy=policy_net)
+
+        next_values = agent.value(batch["next_observations"])
+        targets = losses.td_target(batch["rewards"], batch["discounts"], next_values)
+
+        def q_loss(net: Twin) -> Array:
+            return jnp.sum((targets - net(pairs)) ** 2, axis=0).mean()
+
+        q_error, gradient = jax.value_and_grad(q_loss)(state.q)
+        q, q_optimiser = self._step(state, "q", state.q, gradient)
+
+        target = losses.moving_average(state.target, q, config.target_rate)
+        optimisers = {"value": value_optimiser, "policy": policy_optimiser, "q": q_optimiser}
+        metrics = {
+            "value_loss": value_error,
+            "policy_loss": policy_error,
+            "q_loss": q_error,
+            "value": value,
+            "weight": weights.mean(),
+        }
+        return State(agent, q, target, optimisers), metrics
+
+    def _step(self, state: State, part: str, net: Any, gradient: Any) -> tuple[Any, optax.OptState]:
+        return descend(self.optimisers[part], state.optimisers[part], net, gradient)
