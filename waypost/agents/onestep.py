@@ -1,0 +1,260 @@
+"""One-step RL (Brandfonbrener, Whitney, Ranganath, Bruna; NeurIPS 2021): improve on the data's own policy, once.
+
+Three stages, each of which leaves alone what the one before it learned:
+
+    b(a|s)     the behaviour, by likelihood: maximise E log b(a|s)
+    Q(s, a)    what the behaviour goes on to earn: minimise E (r + gamma (1 - terminal) Q'(s', a') - Q(s, a))^2,
+               where a' is the action the data took in s'; the target Q' follows Q by a moving average
+    pi(a|s)    the policy, which begins as a copy of b: maximise
+               E exp(beta A(s, a)) log pi(a|s), the weight capped                `exponential`
+                   where A(s, a) = Q(s, a) - mean of Q(s, a~) over samples a~ ~ b(.|s)
+               E beta Q(s, a~) - KL(pi(.|s) || b(.|s)), with a~ ~ pi(.|s)        `reverse-kl`
+                   where KL is the mean of log pi - log b over more samples of pi
+
+Q is never asked to judge a policy other than the one that was recorded, and is never fitted to its own opinion of
+actions nobody took.
+
+A row at which the recording stopped although the task went on has no a'. As in the original such rows are left out,
+of all three stages. Both b and pi are the tanh of a Gaussian whose log spread a tanh keeps in [-5, 0]. The policy acts
+with the tanh of its mean. Observations are read as they are.
+
+Beta is the original's temperature of the `exponential` operator, and 1 / alpha of its `reverse-kl` one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from waypost import losses
+from waypost.agents.agent import (
+    Agent,
+    Algorithm,
+    Array,
+    Batch,
+    Columns,
+    Memory,
+    Metrics,
+    Spec,
+    Stage,
+    check_settings,
+    descend,
+)
+from waypost.data.dataset import Dataset
+from waypost.data.rewards import Convention
+from waypost.errors import WaypostError
+from waypost.nets import MLP, Bounds, TanhGaussian, beside
+
+EDGE = 1e-4
+"""How far inside (-1, 1) the data's actions are taken for their likelihood."""
+LOG_STD_RANGE = (-5.0, 0.0)
+"""Where the log spread of behaviour and policy is kept."""
+TARGET_EVERY = 2
+"""Updates of Q between those of Q'."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of One-step RL; the defaults are the original's."""
+
+    operator: Literal["exponential", "reverse-kl"] = "exponential"
+    """How the policy is improved: weighted likelihood of the data's actions, or Q under a KL to the behaviour."""
+    inverse_temperature: float = 1.0
+    """Beta: weight of Q against staying close to the behaviour."""
+    weight_cap: float = 100.0
+    """Largest weight a transition can get with the exponential operator."""
+    samples: int = 10
+    """Actions drawn in each state: of the behaviour for the mean of Q, of the policy for the KL."""
+    behaviour_steps: int = 500_000
+    """Updates of the behaviour; 0 = as many as the run's steps, which are those of the policy."""
+    value_steps: int = 2_000_000
+    """Updates of Q; 0 = as many as the run's steps."""
+    discount: float = 0.99
+    """Gamma."""
+    target_rate: float = 0.005
+    """Share of Q that moves into the target Q' every second step."""
+    learning_rate: float = 1e-4
+    """Adam's step size in every stage, constant."""
+    hidden: tuple[int, ...] = (1024, 1024)
+    """Hidden layers of every network."""
+    batch_size: int = 512
+    """Transitions per update."""
+
+    def __post_init__(self) -> None:
+        check_settings(
+            self,
+            inverse_temperature=(self.inverse_temperature >= 0, "0 or more"),
+            weight_cap=(self.weight_cap > 0, "more than 0"),
+            samples=(self.samples >= 1, "1 or more"),
+            behaviour_steps=(self.behaviour_steps >= 0, "0 or more"),
+            value_steps=(self.value_steps >= 0, "0 or more"),
+            discount=(0 < self.discount <= 1, "more than 0, at most 1"),
+            target_rate=(0 < self.target_rate <= 1, "more than 0, at most 1"),
+        )
+
+
+class OneStepAgent(Agent):
+    """pi(a|s), and Q(s, a) to look at."""
+
+    policy: TanhGaussian
+    q: MLP
+    actions: Bounds
+
+    def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
+        return self.actions.action(self.policy.mode(observations)), memory
+
+    def value(self, observations: Array) -> Array:
+        """Q of the policy's action: what is earned if the behaviour goes on after it."""
+        return self.worth(observations, self.policy.mode(observations))
+
+    def worth(self, observations: Array, actions: Array) -> Array:
+        """Q of scaled actions, which may have axes in front of the rows."""
+        return self.q(beside(observations, actions))[..., 0]
+
+
+class State(NamedTuple):
+    """What training changes."""
+
+    agent: OneStepAgent
+    behaviour: TanhGaussian
+    """b; the policy is a copy of it until it is itself trained."""
+    target: MLP
+    """Q', the moving average of Q."""
+    q_updates: Array
+    """How many there were."""
+    optimisers: dict[str, optax.OptState]
+
+
+class OneStep(Algorithm):
+    """One-step RL for given settings, data shape and number of steps."""
+
+    config_type = Config
+    title = "one step of policy improvement over the behaviour (Brandfonbrener et al. 2021)"
+    conventions: ClassVar[Mapping[str, Convention]] = {"return-range": "recorded"}
+
+    def __init__(self, config: Config, spec: Spec, steps: int):
+        self.config, self.spec = config, spec
+        self.stages = (
+            Stage("behaviour", config.behaviour_steps or steps, frozenset({"behaviour"})),
+            Stage("value", config.value_steps or steps, frozenset({"q"})),
+            Stage("policy", steps, frozenset({"policy"})),
+        )
+        self.optimiser = optax.adam(config.learning_rate)
+
+    @classmethod
+    def prepare(cls, config: Config, dataset: Dataset) -> tuple[Columns, Spec]:
+        """(s, a, r, s', a', gamma (1 - terminal)) of every row whose next action is known or does not matter."""
+        actions = dataset.require("actions")
+        known = dataset.terminals | ~dataset.ends
+        if not known.any():
+            raise WaypostError(f"{dataset.name}: no row is followed by another or by the task's end; nothing to learn")
+        columns = {
+            "observations": dataset.observations,
+            "actions": actions,
+            "rewards": dataset.require("rewards"),
+            "next_observations": dataset.next_observations,
+            "next_actions": np.concatenate([actions[1:], actions[:1]]),
+            "discounts": np.where(dataset.terminals, 0.0, config.discount).astype(np.float32),
+        }
+        return {name: column[known] for name, column in columns.items()}, Spec.of(dataset)
+
+    def init(self, key: Array) -> State:
+        spec, hidden = self.spec, self.config.hidden
+        behaviour_key, q_key = jax.random.split(key)
+        behaviour = TanhGaussian(
+            spec.observation_size, hidden, spec.action_width, behaviour_key, LOG_STD_RANGE, mapped=True
+        )
+        q = MLP(spec.observation_size + spec.action_width, hidden, 1, q_key)
+        policy, target = (jax.tree.map(jnp.copy, net) for net in (behaviour, q))
+        trained = {"behaviour": behaviour, "q": q, "policy": policy}
+        return State(
+            OneStepAgent(policy, q, Bounds(spec.action_low, spec.action_high)),
+            behaviour,
+            target,
+            jnp.zeros((), jnp.int32),
+            {part: self.optimiser.init(net) for part, net in trained.items()},
+        )
+
+    def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
+        if "behaviour" in stage.parts:
+            return self._update_behaviour(state, batch)
+        if "q" in stage.parts:
+            return self._update_q(state, batch)
+        return self._update_policy(state, batch, key)
+
+    def _update_behaviour(self, state: State, batch: Batch) -> tuple[State, Metrics]:
+        """Likelihood; the policy is written too, so that it begins its own stage as what the behaviour became."""
+
+        def loss(net: TanhGaussian) -> Array:
+            return -net.log_likelihood(batch["observations"], self._inside(state, batch)).mean()
+
+        value, gradient = jax.value_and_grad(loss)(state.behaviour)
+        net, optimisers = self._step(state, "behaviour", state.behaviour, gradient)
+        state = state._replace(agent=replace(state.agent, policy=net), behaviour=net, optimisers=optimisers)
+        return state, {"behaviour_loss": value}
+
+    def _update_q(self, state: State, batch: Batch) -> tuple[State, Metrics]:
+        """SARSA: the next action is the one that was taken."""
+        agent = state.agent
+        actions, next_actions = (agent.actions.scale(batch[name]) for name in ("actions", "next_actions"))
+        next_values = replace(agent, q=state.target).worth(batch["next_observations"], next_actions)
+        targets = losses.td_target(batch["rewards"], batch["discounts"], next_values)
+
+        def loss(net: MLP) -> tuple[Array, Array]:
+            values = replace(agent, q=net).worth(batch["observations"], actions)
+            return jnp.mean((targets - values) ** 2), values.mean()
+
+        (error, value), gradient = jax.value_and_grad(loss, has_aux=True)(agent.q)
+        net, optimisers = self._step(state, "q", agent.q, gradient)
+        updates = state.q_updates + 1
+        target = jax.lax.cond(
+            updates % TARGET_EVERY == 0,
+            lambda target: losses.moving_average(target, net, self.config.target_rate),
+            lambda target: target,
+            state.target,
+        )
+        state = State(replace(agent, q=net), state.behaviour, target, updates, optimisers)
+        return state, {"q_loss": error, "value": value}
+
+    def _update_policy(self, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
+        """One of the two operators."""
+        config, agent, behaviour, observations = self.config, state.agent, state.behaviour, batch["observations"]
+
+        def weighted(net: TanhGaussian) -> Array:
+            return -jnp.mean(weights * net.log_likelihood(observations, self._inside(state, batch)))
+
+        def constrained(net: TanhGaussian) -> tuple[Array, Array]:
+            mean, log_std = net(observations)
+            inner = mean + jnp.exp(log_std) * jax.random.normal(key, (1 + config.samples, *mean.shape))
+            values = agent.worth(observations, jnp.tanh(inner[0]))
+            # The tanh stretches both densities alike, so their ratio is that of the Gaussians inside.
+            ours = losses.gaussian_log_likelihood(mean, log_std, inner[1:])
+            divergence = jnp.mean(ours - losses.gaussian_log_likelihood(*behaviour(observations), inner[1:]))
+            return divergence - config.inverse_temperature * values.mean(), divergence
+
+        if config.operator == "exponential":
+            samples = behaviour.sample(observations, key, (config.samples,))[0]
+            advantages = agent.worth(observations, agent.actions.scale(batch["actions"]))
+            advantages -= agent.worth(observations, samples).mean(axis=0)
+            weights = losses.exponential_weight(advantages, config.inverse_temperature, config.weight_cap)
+            loss, gradient = jax.value_and_grad(weighted)(agent.policy)
+            metrics = {"policy_loss": loss, "weight": weights.mean()}
+        else:
+            (loss, divergence), gradient = jax.value_and_grad(constrained, has_aux=True)(agent.policy)
+            metrics = {"policy_loss": loss, "divergence": divergence}
+        net, optimisers = self._step(state, "policy", agent.policy, gradient)
+        return state._replace(agent=replace(agent, policy=net), optimisers=optimisers), metrics
+
+    def _inside(self, state: State, batch: Batch) -> Array:
+        """The data's actions, scaled, and a little inside the bounds: at them their likelihood has no end."""
+        return jnp.clip(state.agent.actions.scale(batch["actions"]), -1.0 + EDGE, 1.0 - EDGE)
+
+    def _step(self, state: State, part: str, net: Any, gradient: Any) -> tuple[Any, dict[str, optax.OptState]]:
+        net, optimiser = descend(self.optimiser, state.optimisers[part], net, gradient)
+        return net, {**state.optimisers, part: optimiser}
