@@ -1,0 +1,207 @@
+"""TD3+BC: the deterministic actor-critic TD3 with a pull towards the data's actions (Fujimoto, Gu; NeurIPS 2021).
+
+Two parts learn. Actions are scaled to [-1, 1], states standardised.
+
+    Q(s, a)    two networks. With a~ = clip(pi'(s') + clip(noise, +-c), +-1), both minimise
+               E (r + gamma (1 - terminal) min Q'(s', a~) - Q(s, a))^2
+    pi(s)      deterministic, through a tanh. Every second step it maximises
+               E lambda Q_1(s, pi(s)) - mean over dimensions of (pi(s) - a)^2,   lambda = alpha / mean|Q_1(s, pi(s))|
+               with the new Q; no gradient flows through lambda
+
+The targets Q' and pi' follow by a moving average, in the same steps as pi. It acts with pi(s).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from waypost import losses
+from waypost.agents.agent import (
+    Agent,
+    Algorithm,
+    Array,
+    Batch,
+    Columns,
+    Memory,
+    Metrics,
+    Spec,
+    Stage,
+    check_settings,
+    descend,
+    observation_scaling,
+    transitions,
+)
+from waypost.data.dataset import Dataset
+from waypost.data.rewards import Convention
+from waypost.nets import MLP, Bounds, Scaling, Twin, beside
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of TD3+BC; the defaults are the original's, which hold for all locomotion data."""
+
+    value_weight: float = 2.5
+    """Weight of Q, divided by its mean size, against the squared error to the data's actions: the paper's alpha."""
+    observation_scaling: bool = True
+    """Scale observations to mean 0 and deviation 1."""
+    target_noise: float = 0.2
+    """Deviation of the noise on the target policy's action, which is between -1 and 1."""
+    target_noise_clip: float = 0.5
+    """Largest size of that noise."""
+    policy_period: int = 2
+    """Policy and targets move in every so many-th update."""
+    discount: float = 0.99
+    """Gamma."""
+    target_rate: float = 0.005
+    """Share of Q and pi that moves into the targets each time."""
+    critic_learning_rate: float = 3e-4
+    """Adam's step size for Q, constant."""
+    policy_learning_rate: float = 3e-4
+    """Adam's step size for the policy, constant."""
+    critic_hidden: tuple[int, ...] = (256, 256)
+    """Hidden layers of each Q network."""
+    policy_hidden: tuple[int, ...] = (256, 256)
+    """Hidden layers of the policy."""
+    batch_size: int = 256
+    """Transitions per update."""
+
+    def __post_init__(self) -> None:
+        check_settings(
+            self,
+            value_weight=(self.value_weight >= 0, "0 or more"),
+            target_noise=(self.target_noise >= 0, "0 or more"),
+            target_noise_clip=(self.target_noise_clip >= 0, "0 or more"),
+            policy_period=(self.policy_period >= 1, "1 or more"),
+            discount=(0 < self.discount <= 1, "more than 0, at most 1"),
+            target_rate=(0 < self.target_rate <= 1, "more than 0, at most 1"),
+        )
+
+
+class TD3BCAgent(Agent):
+    """pi(s), and Q(s, a) to say how good a state is."""
+
+    scaling: Scaling
+    policy: MLP
+    critic: Twin
+    actions: Bounds
+
+    def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
+        return self.actions.action(jnp.tanh(self.policy(self.scaling(observations)))), memory
+
+    def value(self, observations: Array) -> Array:
+        """min Q(s, pi(s))."""
+        inputs = self.scaling(observations)
+        return self.critic(beside(inputs, jnp.tanh(self.policy(inputs)))).min(axis=0)
+
+
+class Targets(NamedTuple):
+    """Q' and pi', the moving averages."""
+
+    critic: Twin
+    policy: MLP
+
+
+class State(NamedTuple):
+    """What training changes."""
+
+    agent: TD3BCAgent
+    targets: Targets
+    critic_optimiser: optax.OptState
+    policy_optimiser: optax.OptState
+    policy_loss: Array
+    """The last one, to be reported in the steps without."""
+    updates: Array
+    """Updates so far."""
+
+
+Delayed = tuple[MLP, optax.OptState, Targets, Array]
+"""What changes in every second step only: the policy, its optimiser, the targets and the policy's last loss."""
+
+
+class TD3BC(Algorithm):
+    """TD3+BC for given settings, data shape and number of steps."""
+
+    config_type = Config
+    title = "TD3+BC: deterministic actor-critic held to the data's actions (Fujimoto and Gu 2021)"
+    conventions: ClassVar[Mapping[str, Convention]] = {"return-range": "recorded"}
+
+    def __init__(self, config: Config, spec: Spec, steps: int):
+        self.config, self.spec = config, spec
+        self.stages = (Stage("critic and policy", steps, frozenset({"critic", "policy"})),)
+        self.critic_optimiser = optax.adam(config.critic_learning_rate)
+        self.policy_optimiser = optax.adam(config.policy_learning_rate)
+
+    @classmethod
+    def prepare(cls, config: Config, dataset: Dataset) -> tuple[Columns, Spec]:
+        scaling = observation_scaling(dataset, config.observation_scaling, least=1e-3)
+        return transitions(dataset, config.discount), Spec.of(dataset, **scaling)
+
+    def init(self, key: Array) -> State:
+        config, spec = self.config, self.spec
+        assert isinstance(spec.actions, Bounds)
+        policy_key, critic_key = jax.random.split(key)
+        policy = MLP(spec.observation_size, config.policy_hidden, spec.action_width, policy_key)
+        critic = Twin(spec.observation_size + spec.action_width, config.critic_hidden, critic_key)
+        scaling = Scaling(spec.statistics["observation_mean"], spec.statistics["observation_std"])
+        return State(
+            TD3BCAgent(scaling, policy, critic, spec.actions),
+            Targets(*jax.tree.map(jnp.copy, (critic, policy))),
+            self.critic_optimiser.init(critic),
+            self.policy_optimiser.init(policy),
+            jnp.zeros(()),
+            jnp.zeros((), jnp.int32),
+        )
+
+    def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
+        agent, config = state.agent, self.config
+        observations, actions = agent.scaling(batch["observations"]), agent.actions.scale(batch["actions"])
+        wanted = self._wanted(state, batch, key)
+
+        def critic_loss(net: Twin) -> tuple[Array, Array]:
+            values = net(beside(observations, actions))
+            return jnp.mean((wanted - values) ** 2, axis=1).sum(), values.mean()
+
+        (loss, value), gradient = jax.value_and_grad(critic_loss, has_aux=True)(agent.critic)
+        critic, optimiser = descend(self.critic_optimiser, state.critic_optimiser, agent.critic, gradient)
+
+        def policy_loss(net: MLP) -> Array:
+            chosen = jnp.tanh(net(observations))
+            values = critic.heads[0](beside(observations, chosen))[:, 0]
+            closeness = -jnp.mean((chosen - actions) ** 2, axis=-1)
+            return losses.constrained_value(values, closeness, config.value_weight).mean()
+
+        def move(policy: MLP, optimiser: optax.OptState, targets: Targets, _: Array) -> Delayed:
+            loss, gradient = jax.value_and_grad(policy_loss)(policy)
+            policy, optimiser = descend(self.policy_optimiser, optimiser, policy, gradient)
+            targets = losses.moving_average(targets, Targets(critic, policy), config.target_rate)
+            return policy, optimiser, targets, loss
+
+        def rest(*still: Any) -> Delayed:
+            return still
+
+        updates = state.updates + 1
+        policy, policy_optimiser, targets, last = jax.lax.cond(
+            updates % config.policy_period == 0,
+            move,
+            rest,
+            *(agent.policy, state.policy_optimiser, state.targets, state.policy_loss),
+        )
+        agent = replace(agent, critic=critic, policy=policy)
+        metrics = {"critic_loss": loss, "value": value, "policy_loss": last}
+        return State(agent, targets, optimiser, policy_optimiser, last, updates), metrics
+
+    def _wanted(self, state: State, batch: Batch, key: Array) -> Array:
+        """r + gamma (1 - terminal) min Q'(s', a~), with a~ near the target policy's action."""
+        config, targets = self.config, state.targets
+        following = state.agent.scaling(batch["next_observations"])
+        chosen = jnp.tanh(targets.policy(following))
+        noise = config.target_noise * jax.random.normal(key, chosen.shape)
+        noise = jnp.clip(noise, -config.target_noise_clip, config.target_noise_clip)
+        values = targets.critic(beside(following, jnp.clip(chosen + noise, -1.0, 1.0))).min(axis=0)
+        return losses.td_target(batch["rewards"], batch["discounts"], values)
