@@ -1,0 +1,281 @@
+"""CQL(H), conservative Q-learning for actions that are vectors (Kumar, Zhou, Tucker, Levine; NeurIPS 2020).
+
+Soft actor-critic whose Q is pushed down where no data are and up where they are. Actions are scaled to [-1, 1].
+
+    Q(s, a)    two networks, each minimising
+               E (r + gamma (1 - terminal) [min Q'(s', a') - temperature log pi(a'|s')] - Q(s, a))^2
+               + alpha E [log sum_i exp(Q(s, a_i) - log q_i(a_i)) - Q(s, a)],   a' ~ pi(.|s')
+               with 10 actions a_i each from the uniform distribution, pi(.|s) and pi(.|s'), all of them scored
+               in s, and log q_i the density each was drawn with: a constant, like the actions themselves
+    pi(a|s)    tanh of a Gaussian, minimising E temperature log pi(a~|s) - min Q(s, a~), a~ ~ pi(.|s).
+               In the first updates log pi(a|s) of the data's action takes the place of min Q
+    temperature   moved, before it is used, so that pi's entropy becomes its target, -1 per action dimension
+
+Q' follows Q by a moving average. Every part sees the others as they were before the update.
+
+The Lagrange version moves a factor on alpha times the penalty, so that their product becomes a threshold.
+
+It acts with the best, by min Q, of a few actions of pi. Their noise is the same in every state and at every step,
+so that the policy is a function of the observation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+
+from waypost import losses
+from waypost.agents.agent import (
+    Agent,
+    Algorithm,
+    Array,
+    Batch,
+    Columns,
+    Memory,
+    Metrics,
+    Spec,
+    Stage,
+    check_settings,
+    descend,
+    observation_scaling,
+    transitions,
+)
+from waypost.data.dataset import Dataset
+from waypost.data.rewards import Convention
+from waypost.nets import LOG_STD_RANGE, Bounds, Scaling, TanhGaussian, Twin, beside
+
+LARGEST_FACTOR = 1e6
+"""Where the Lagrange version's factor stops growing."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of CQL; the defaults are those of the POR paper's table, for locomotion."""
+
+    penalty_weight: float = 10.0
+    """Weight of the penalty against the squared error: the paper's alpha."""
+    lagrange_threshold: float = 0.0
+    """What weight times penalty is brought to by a factor that is learned too (Lagrange version); 0 = no factor."""
+    samples: int = 10
+    """Actions from each of the three distributions in the penalty."""
+    acting_candidates: int = 10
+    """Actions of pi among which the best by Q is taken when acting; 0 = the mean of pi."""
+    entropy_in_target: bool = True
+    """Whether the entropy of pi counts in the target of Q."""
+    entropy_per_dimension: float = -1.0
+    """Entropy pi is brought to, per number of an action."""
+    cloning_steps: int = 40_000
+    """First updates in which pi clones instead of following Q; they count among the run's steps."""
+    observation_scaling: bool = False
+    """Scale observations to mean 0 and deviation 1."""
+    discount: float = 0.99
+    """Gamma."""
+    target_rate: float = 0.005
+    """Share of Q that moves into the target Q' each step."""
+    critic_learning_rate: float = 3e-4
+    """Adam's step size for Q and the Lagrange factor, constant."""
+    policy_learning_rate: float = 1e-4
+    """Adam's step size for the policy and the temperature, constant."""
+    critic_hidden: tuple[int, ...] = (256, 256, 256)
+    """Hidden layers of each Q network."""
+    policy_hidden: tuple[int, ...] = (256, 256, 256)
+    """Hidden layers of the policy."""
+    batch_size: int = 256
+    """Transitions per update."""
+
+    def __post_init__(self) -> None:
+        check_settings(
+            self,
+            penalty_weight=(self.penalty_weight >= 0, "0 or more"),
+            lagrange_threshold=(self.lagrange_threshold >= 0, "0 or more"),
+            samples=(self.samples >= 1, "1 or more"),
+            acting_candidates=(self.acting_candidates >= 0, "0 or more"),
+            cloning_steps=(self.cloning_steps >= 0, "0 or more"),
+            discount=(0 < self.discount <= 1, "more than 0, at most 1"),
+            target_rate=(0 < self.target_rate <= 1, "more than 0, at most 1"),
+        )
+
+
+class CQLAgent(Agent):
+    """pi(a|s), and Q(s, a) to choose among its actions."""
+
+    scaling: Scaling
+    policy: TanhGaussian
+    critic: Twin
+    actions: Bounds
+    acting_candidates: int = eqx.field(static=True)
+
+    def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
+        return self.actions.action(self._best(observations)[0]), memory
+
+    def value(self, observations: Array) -> Array:
+        """min Q(s, a) of the action taken."""
+        return self._best(observations)[1]
+
+    def _best(self, observations: Array) -> tuple[Array, Array]:
+        """The scaled action taken and its value."""
+        inputs = self.scaling(observations)
+        mean, log_std = self.policy(inputs)
+        noise = jnp.zeros((1, 1, mean.shape[-1]))
+        if self.acting_candidates:
+            noise = jax.random.normal(jax.random.key(0), (self.acting_candidates, 1, mean.shape[-1]))
+        drawn = jnp.tanh(mean + jnp.exp(log_std) * noise)
+        values = self.critic(beside(inputs, drawn)).min(axis=0)
+        best = values.argmax(axis=0)
+        return jnp.take_along_axis(drawn, best[None, :, None], axis=0)[0], values.max(axis=0)
+
+
+class State(NamedTuple):
+    """What training changes."""
+
+    agent: CQLAgent
+    target: Twin
+    """Q', the moving average of Q's networks."""
+    log_temperature: Array
+    log_factor: Array
+    """Of the Lagrange version."""
+    optimisers: dict[str, optax.OptState]
+
+
+class CQL(Algorithm):
+    """CQL for given settings, data shape and number of steps."""
+
+    config_type = Config
+    title = "conservative Q-learning: Q pushed down away from the data (Kumar et al. 2020)"
+    conventions: ClassVar[Mapping[str, Convention]] = {"return-range": "recorded", "goal": "centred-goal"}
+
+    def __init__(self, config: Config, spec: Spec, steps: int):
+        self.config, self.spec = config, spec
+        cloning = min(config.cloning_steps, steps)
+        stages = (
+            Stage("critic and cloning", cloning, frozenset({"critic", "cloning"})),
+            Stage("critic and policy", steps - cloning, frozenset({"critic", "policy"})),
+        )
+        self.stages = tuple(stage for stage in stages if stage.steps)
+        self.critic_optimiser = optax.adam(config.critic_learning_rate)
+        self.policy_optimiser = optax.adam(config.policy_learning_rate)
+
+    @classmethod
+    def prepare(cls, config: Config, dataset: Dataset) -> tuple[Columns, Spec]:
+        scaling = observation_scaling(dataset, config.observation_scaling)
+        return transitions(dataset, config.discount), Spec.of(dataset, **scaling)
+
+    def init(self, key: Array) -> State:
+        config, spec = self.config, self.spec
+        assert isinstance(spec.actions, Bounds)
+        size, width = spec.observation_size, spec.action_width
+        policy_key, critic_key = jax.random.split(key)
+        policy = TanhGaussian(size, config.policy_hidden, width, policy_key, LOG_STD_RANGE)
+        critic = Twin(size + width, config.critic_hidden, critic_key)
+        scaling = Scaling(spec.statistics["observation_mean"], spec.statistics["observation_std"])
+        log_one = jnp.zeros(())
+        return State(
+            CQLAgent(scaling, policy, critic, spec.actions, config.acting_candidates),
+            jax.tree.map(jnp.copy, critic),
+            log_one,
+            jnp.copy(log_one),
+            {
+                "critic": self.critic_optimiser.init(critic),
+                "factor": self.critic_optimiser.init(log_one),
+                "policy": self.policy_optimiser.init(policy),
+                "temperature": self.policy_optimiser.init(log_one),
+            },
+        )
+
+    def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
+        metrics: Metrics = {}
+        policy_key, critic_key = jax.random.split(key)
+        policy = state.agent.policy
+        state = self._update_policy(state, batch, policy_key, metrics, cloning="cloning" in stage.parts)
+        state = self._update_critic(state, policy, batch, critic_key, metrics)
+        target = losses.moving_average(state.target, state.agent.critic, self.config.target_rate)
+        return state._replace(target=target), metrics
+
+    def _update_policy(self, state: State, batch: Batch, key: Array, metrics: Metrics, cloning: bool) -> State:
+        agent = state.agent
+        observations = agent.scaling(batch["observations"])
+
+        def loss(net: TanhGaussian) -> tuple[Array, tuple[Array, Array, optax.OptState]]:
+            drawn, likelihood = net.sample(observations, key)
+            log_temperature, optimiser = self._tune(state, likelihood)
+            if cloning:
+                gain = net.log_likelihood(observations, agent.actions.scale(batch["actions"]))
+            else:
+                gain = agent.critic(beside(observations, drawn)).min(axis=0)
+            value = jnp.mean(jnp.exp(log_temperature) * likelihood - gain)
+            return value, (-likelihood.mean(), log_temperature, optimiser)
+
+        (metrics["policy_loss"], aside), gradient = jax.value_and_grad(loss, has_aux=True)(agent.policy)
+        metrics["entropy"], log_temperature, tuned = aside
+        metrics["temperature"] = jnp.exp(log_temperature)
+        policy, optimiser = descend(self.policy_optimiser, state.optimisers["policy"], agent.policy, gradient)
+        return state._replace(
+            agent=replace(agent, policy=policy),
+            log_temperature=log_temperature,
+            optimisers={**state.optimisers, "policy": optimiser, "temperature": tuned},
+        )
+
+    def _tune(self, state: State, likelihood: Array) -> tuple[Array, optax.OptState]:
+        """A step of log temperature down -log temperature E [log pi + target entropy]."""
+        entropy = self.config.entropy_per_dimension * self.spec.action_width
+        gradient = -jax.lax.stop_gradient(jnp.mean(likelihood + entropy))
+        return descend(self.policy_optimiser, state.optimisers["temperature"], state.log_temperature, gradient)
+
+    def _update_critic(self, state: State, policy: TanhGaussian, batch: Batch, key: Array, metrics: Metrics) -> State:
+        """`policy` is pi as it was before this update."""
+        agent, config, width = state.agent, self.config, self.spec.action_width
+        rows = len(batch["rewards"])
+        observations, following = agent.scaling(batch["observations"]), agent.scaling(batch["next_observations"])
+        uniform_key, policy_key = jax.random.split(key)
+
+        # One more than the penalty needs: the first action in s' is the target's.
+        both = jnp.stack([observations, following])
+        drawn, likelihood = policy.sample(both, policy_key, (config.samples + 1,))
+        next_values = state.target(beside(following, drawn[0, 1])).min(axis=0)
+        if config.entropy_in_target:
+            next_values = next_values - jnp.exp(state.log_temperature) * likelihood[0, 1]
+        targets = losses.td_target(batch["rewards"], batch["discounts"], next_values)
+
+        # Every action to score in s, in one array: the data's, then all the penalty looks at.
+        uniform = jax.random.uniform(uniform_key, (config.samples, rows, width), minval=-1.0, maxval=1.0)
+        proposals = drawn[1:].reshape(2 * config.samples, rows, width)
+        scored = jnp.concatenate([agent.actions.scale(batch["actions"])[None], uniform, proposals])
+        log_densities = jnp.concatenate(
+            [
+                jnp.full((config.samples, rows), -width * jnp.log(2.0)),
+                likelihood[1:].reshape(2 * config.samples, rows),
+            ]
+        )
+        # Flat, because the gradient of a matrix of rows costs less than that of a stack of matrices.
+        inputs = beside(observations, scored).reshape(-1, self.spec.observation_size + width)
+        factor = jnp.exp(state.log_factor) if config.lagrange_threshold else 1.0
+
+        def loss(net: Twin) -> tuple[Array, tuple[Array, Array]]:
+            values = net(inputs).reshape(2, -1, rows)
+            taken, others = values[:, 0], values[:, 1:]
+            gaps = jax.nn.logsumexp(others - log_densities, axis=1) - taken
+            excess = config.penalty_weight * gaps.mean(axis=1) - config.lagrange_threshold
+            errors = jnp.mean((targets - taken) ** 2, axis=1)
+            return jnp.sum(errors + factor * excess), (taken.mean(), excess.mean())
+
+        (metrics["critic_loss"], aside), gradient = jax.value_and_grad(loss, has_aux=True)(agent.critic)
+        metrics["value"], excess = aside
+        metrics["penalty"] = excess + config.lagrange_threshold
+        critic, optimiser = descend(self.critic_optimiser, state.optimisers["critic"], agent.critic, gradient)
+        state = state._replace(
+            agent=replace(agent, critic=critic), optimisers={**state.optimisers, "critic": optimiser}
+        )
+        return self._tune_factor(state, factor * excess, metrics) if config.lagrange_threshold else state
+
+    def _tune_factor(self, state: State, slope: Array, metrics: Metrics) -> State:
+        """A step of log factor up factor (weight penalty - threshold), whose slope it is given."""
+        log_factor, optimiser = descend(self.critic_optimiser, state.optimisers["factor"], state.log_factor, -slope)
+        log_factor = jnp.minimum(log_factor, jnp.log(LARGEST_FACTOR))
+        metrics["factor"] = jnp.exp(log_factor)
+        return state._replace(log_factor=log_factor, optimisers={**state.optimisers, "factor": optimiser})

@@ -1,0 +1,142 @@
+"""CQL(H) for numbered actions: double Q-learning with the penalty in closed form (Kumar et al.; NeurIPS 2020).
+
+One part learns: Q(s), a network with one value for each action. With few actions the logarithm of the sum over all
+of them needs no sampling. It minimises
+
+    1/2 E (r + gamma (1 - terminal) Q'(s', a') - Q(s, a))^2 + alpha E [log sum_a~ exp Q(s, a~) - Q(s, a)]
+
+where a' is the best action in s' by Q and its value comes from the target Q', which follows Q by a moving average.
+It acts with the best action by Q.
+
+The authors trained networks of quantiles on Atari's images. This is the same penalty on rows of numbers: alpha is
+theirs for plentiful data, network and optimiser are those of their Q for vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from waypost import losses
+from waypost.agents.agent import (
+    Agent,
+    Algorithm,
+    Array,
+    Batch,
+    Columns,
+    Memory,
+    Metrics,
+    Spec,
+    Stage,
+    check_settings,
+    descend,
+    observation_scaling,
+    transitions,
+)
+from waypost.data.dataset import Dataset
+from waypost.data.rewards import Convention
+from waypost.nets import MLP, Choices, Scaling
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of CQL for numbered actions."""
+
+    penalty_weight: float = 1.0
+    """Weight of the penalty against the squared error, the paper's alpha; 4 where data are few."""
+    observation_scaling: bool = False
+    """Scale observations to mean 0 and deviation 1."""
+    discount: float = 0.99
+    """Gamma."""
+    target_rate: float = 0.005
+    """Share of Q that moves into the target Q' each step."""
+    learning_rate: float = 3e-4
+    """Adam's step size, constant."""
+    hidden: tuple[int, ...] = (256, 256, 256)
+    """Hidden layers of Q."""
+    batch_size: int = 256
+    """Transitions per update."""
+
+    def __post_init__(self) -> None:
+        check_settings(
+            self,
+            penalty_weight=(self.penalty_weight >= 0, "0 or more"),
+            discount=(0 < self.discount <= 1, "more than 0, at most 1"),
+            target_rate=(0 < self.target_rate <= 1, "more than 0, at most 1"),
+        )
+
+
+class DiscreteCQLAgent(Agent):
+    """Q(s), one value for each action."""
+
+    scaling: Scaling
+    critic: MLP
+    actions: Choices
+
+    def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
+        return self.actions.action(self.critic(self.scaling(observations))), memory
+
+    def value(self, observations: Array) -> Array:
+        """max Q(s)."""
+        return self.critic(self.scaling(observations)).max(axis=-1)
+
+
+class State(NamedTuple):
+    """What training changes."""
+
+    agent: DiscreteCQLAgent
+    target: MLP
+    """Q', the moving average of Q."""
+    optimiser: optax.OptState
+
+
+class DiscreteCQL(Algorithm):
+    """CQL for numbered actions, given settings, data shape and number of steps."""
+
+    config_type = Config
+    title = "conservative Q-learning for numbered actions (Kumar et al. 2020)"
+    conventions: ClassVar[Mapping[str, Convention]] = {"return-range": "recorded"}
+    discrete = True
+    continuous = False
+
+    def __init__(self, config: Config, spec: Spec, steps: int):
+        self.config, self.spec = config, spec
+        self.stages = (Stage("critic", steps, frozenset({"critic"})),)
+        self.optimiser = optax.adam(config.learning_rate)
+
+    @classmethod
+    def prepare(cls, config: Config, dataset: Dataset) -> tuple[Columns, Spec]:
+        scaling = observation_scaling(dataset, config.observation_scaling)
+        return transitions(dataset, config.discount), Spec.of(dataset, **scaling)
+
+    def init(self, key: Array) -> State:
+        spec = self.spec
+        assert isinstance(spec.actions, Choices)
+        scaling = Scaling(spec.statistics["observation_mean"], spec.statistics["observation_std"])
+        critic = MLP(spec.observation_size, self.config.hidden, spec.actions.count, key)
+        agent = DiscreteCQLAgent(scaling, critic, spec.actions)
+        return State(agent, jax.tree.map(jnp.copy, critic), self.optimiser.init(critic))
+
+    def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
+        agent, config = state.agent, self.config
+        observations, following = agent.scaling(batch["observations"]), agent.scaling(batch["next_observations"])
+        best = agent.actions.action(agent.critic(following))
+        next_values = jnp.take_along_axis(state.target(following), best[:, None], axis=1)[:, 0]
+        targets = losses.td_target(batch["rewards"], batch["discounts"], next_values)
+
+        def loss(net: MLP) -> tuple[Array, Metrics]:
+            values = net(observations)
+            taken = jnp.sum(values * agent.actions.scale(batch["actions"]), axis=-1)
+            error = 0.5 * jnp.mean((targets - taken) ** 2)
+            penalty = jnp.mean(jax.nn.logsumexp(values, axis=-1) - taken)
+            return error + config.penalty_weight * penalty, {"value": taken.mean(), "penalty": penalty}
+
+        (value, metrics), gradient = jax.value_and_grad(loss, has_aux=True)(agent.critic)
+        critic, optimiser = descend(self.optimiser, state.optimiser, agent.critic, gradient)
+        target = losses.moving_average(state.target, critic, config.target_rate)
+        return State(replace(agent, critic=critic), target, optimiser), {"critic_loss": value, **metrics}
