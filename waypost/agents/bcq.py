@@ -1,0 +1,222 @@
+"""BCQ, batch-constrained Q-learning (Fujimoto, Meger, Precup; ICML 2019), for actions that are vectors.
+
+Q is only asked about actions like those in the data. Three parts learn together, each step in this order:
+
+    G(s, z)      what was done in a state: a VAE with encoder E(s, a) -> N(mu, sigma) and decoder G. Minimise
+                 E mean (G(s, z) - a)^2 + 0.5 mean KL(N(mu, sigma) || N(0, 1)), z ~ N(mu, sigma)
+    Q(s, a)      two networks. With a_i = G(s', z_i) + xi'(s', G(s', z_i)), i = 1..10, minimise the squared distance to
+                 y = r + gamma (1 - terminal) max_i [0.75 min Q'(s', a_i) + 0.25 max Q'(s', a_i)]
+    xi(s, a)     the perturbation, at most 0.05 of an action scaled to [-1, 1]. Maximise
+                 E Q_1(s, G(s, z) + xi(s, G(s, z)))
+
+Q' and xi' follow Q and xi slowly. Whenever actions are generated, z is a standard normal clipped to +-0.5. It acts with
+the best of 100 generated actions by Q_1. They come from the same 100 z for every state and at every call, so that the
+policy is a function of the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+
+from waypost import losses
+from waypost.agents.agent import (
+    Agent,
+    Algorithm,
+    Array,
+    Batch,
+    Columns,
+    Memory,
+    Metrics,
+    Spec,
+    Stage,
+    check_settings,
+    descend,
+    observation_scaling,
+    transitions,
+)
+from waypost.data.dataset import Dataset
+from waypost.data.rewards import Convention
+from waypost.nets import MLP, VAE, Bounds, Choices, Scaling, Twin, beside, clipped_normal
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of BCQ; the defaults are the original's."""
+
+    perturbation: float = 0.05
+    """How far a generated action may be moved, on the scale where actions lie in [-1, 1]."""
+    target_candidates: int = 10
+    """Actions generated in s', the best of which is the target."""
+    acting_candidates: int = 100
+    """Actions generated to act, of which the best by Q is taken."""
+    minimum_share: float = 0.75
+    """Share of the smaller of the two Q' in the target; the rest is the larger one's."""
+    latent: int = 0
+    """Numbers in the VAE's z; 0 = twice as many as in an action."""
+    latent_clip: float = 0.5
+    """Where the numbers of z are clipped when actions are generated."""
+    kl_weight: float = 0.5
+    """Weight of KL against reconstruction in the VAE's loss."""
+    discount: float = 0.99
+    """Gamma."""
+    target_rate: float = 0.005
+    """Share of Q and of the perturbation that moves into their targets each step."""
+    learning_rate: float = 1e-3
+    """Adam's step size for all parts, constant."""
+    vae_hidden: tuple[int, ...] = (750, 750)
+    """Hidden layers of the VAE's encoder and of its decoder."""
+    value_hidden: tuple[int, ...] = (400, 300)
+    """Hidden layers of each Q network."""
+    perturbation_hidden: tuple[int, ...] = (400, 300)
+    """Hidden layers of the perturbation."""
+    observation_scaling: bool = False
+    """Scale observations to mean 0 and deviation 1; the original reads them as they are."""
+    batch_size: int = 100
+    """Transitions per update."""
+
+    def __post_init__(self) -> None:
+        check_settings(
+            self,
+            perturbation=(self.perturbation >= 0, "0 or more"),
+            target_candidates=(self.target_candidates >= 1, "1 or more"),
+            acting_candidates=(self.acting_candidates >= 1, "1 or more"),
+            minimum_share=(0 <= self.minimum_share <= 1, "0 to 1"),
+            latent=(self.latent >= 0, "0 or more"),
+            latent_clip=(self.latent_clip > 0, "more than 0"),
+            kl_weight=(self.kl_weight >= 0, "0 or more"),
+            discount=(0 < self.discount <= 1, "more than 0, at most 1"),
+            target_rate=(0 < self.target_rate <= 1, "more than 0, at most 1"),
+        )
+
+
+class Perturbation(eqx.Module):
+    """a -> a + xi(s, a), for actions scaled to [-1, 1]."""
+
+    net: MLP
+    most: float = eqx.field(static=True)
+
+    def __call__(self, observations: Array, actions: Array) -> Array:
+        change = self.most * jnp.tanh(self.net(beside(observations, actions)))
+        return jnp.clip(actions + change, -1.0, 1.0)
+
+
+class BCQAgent(Agent):
+    """Generate, perturb, take the best."""
+
+    scaling: Scaling
+    vae: VAE
+    perturbation: Perturbation
+    action_value: Twin
+    actions: Bounds | Choices
+    candidates: int = eqx.field(static=True)
+    latent_clip: float = eqx.field(static=True)
+
+    def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
+        scaled = self.scaling(observations)
+        z = clipped_normal(jax.random.key(0), (self.candidates, 1, self.vae.latent), self.latent_clip)
+        generated = self.perturbation(scaled, self.vae.decode(scaled, z))
+        values = self.action_value.heads[0](beside(scaled, generated))[..., 0]
+        return self.actions.action(losses.best(generated, values)), memory
+
+
+class State(NamedTuple):
+    """What training changes."""
+
+    agent: BCQAgent
+    target_value: Twin
+    target_perturbation: Perturbation
+    optimisers: dict[str, optax.OptState]
+
+
+class BCQ(Algorithm):
+    """BCQ for given settings, data shape and number of steps."""
+
+    config_type = Config
+    title = "BCQ: Q-learning among actions like those in the data"
+    conventions: ClassVar[Mapping[str, Convention]] = {"return-range": "recorded"}
+
+    def __init__(self, config: Config, spec: Spec, steps: int):
+        self.config, self.spec = config, spec
+        self.stages = (Stage("joint", steps, frozenset({"vae", "value", "perturbation"})),)
+        self.optimiser = optax.adam(config.learning_rate)
+
+    @classmethod
+    def prepare(cls, config: Config, dataset: Dataset) -> tuple[Columns, Spec]:
+        spec = Spec.of(dataset, **observation_scaling(dataset, config.observation_scaling))
+        return transitions(dataset, config.discount), spec
+
+    def init(self, key: Array) -> State:
+        config, spec = self.config, self.spec
+        size, width = spec.observation_size, spec.action_width
+        vae_key, value_key, perturbation_key = jax.random.split(key, 3)
+        agent = BCQAgent(
+            Scaling(spec.statistics["observation_mean"], spec.statistics["observation_std"]),
+            VAE(size, width, config.vae_hidden, config.latent or 2 * width, vae_key),
+            Perturbation(MLP(size + width, config.perturbation_hidden, width, perturbation_key), config.perturbation),
+            Twin(size + width, config.value_hidden, value_key),
+            spec.actions,
+            config.acting_candidates,
+            config.latent_clip,
+        )
+        trained = {"vae": agent.vae, "value": agent.action_value, "perturbation": agent.perturbation}
+        return State(
+            agent,
+            jax.tree.map(jnp.copy, agent.action_value),
+            jax.tree.map(jnp.copy, agent.perturbation),
+            {part: self.optimiser.init(net) for part, net in trained.items()},
+        )
+
+    def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
+        agent, config = state.agent, self.config
+        vae_key, target_key, perturbation_key = jax.random.split(key, 3)
+        observations, following = (agent.scaling(batch[name]) for name in ("observations", "next_observations"))
+        actions = agent.actions.scale(batch["actions"])
+        rows = len(actions)
+        optimisers: dict[str, optax.OptState] = {}
+        metrics: Metrics = {}
+
+        def step(part: str, net: Any, gradient: Any) -> Any:
+            net, optimisers[part] = descend(self.optimiser, state.optimisers[part], net, gradient)
+            return net
+
+        def vae_loss(net: VAE) -> Array:
+            return losses.vae_loss(actions, *net.reconstruct(observations, actions, vae_key), config.kl_weight)
+
+        metrics["vae_loss"], gradient = jax.value_and_grad(vae_loss)(agent.vae)
+        vae = step("vae", agent.vae, gradient)
+
+        z = clipped_normal(target_key, (config.target_candidates, rows, vae.latent), config.latent_clip)
+        generated = state.target_perturbation(following, vae.decode(following, z))
+        candidate_values = losses.soft_minimum(state.target_value(beside(following, generated)), config.minimum_share)
+        targets = losses.td_target(batch["rewards"], batch["discounts"], candidate_values.max(axis=0))
+
+        def value_loss(net: Twin) -> tuple[Array, Array]:
+            values = net(beside(observations, actions))
+            return ((values - targets) ** 2).mean(axis=1).sum(), values.mean()
+
+        (metrics["value_loss"], metrics["value"]), gradient = jax.value_and_grad(value_loss, has_aux=True)(
+            agent.action_value
+        )
+        value = step("value", agent.action_value, gradient)
+
+        z = clipped_normal(perturbation_key, (rows, vae.latent), config.latent_clip)
+        generated = vae.decode(observations, z)
+
+        def perturbation_loss(net: Perturbation) -> Array:
+            return -value.heads[0](beside(observations, net(observations, generated))).mean()
+
+        metrics["perturbation_loss"], gradient = jax.value_and_grad(perturbation_loss)(agent.perturbation)
+        perturbation = step("perturbation", agent.perturbation, gradient)
+
+        targets_now = losses.moving_average(
+            (state.target_value, state.target_perturbation), (value, perturbation), config.target_rate
+        )
+        agent = replace(agent, vae=vae, action_value=value, perturbation=perturbation)
+        return State(agent, *targets_now, optimisers), metrics

@@ -1,0 +1,248 @@
+"""BEAR-QL, bootstrapping error accumulation reduction (Kumar, Fu, Soh, Tucker, Levine; NeurIPS 2019).
+
+The policy may do whatever the data did, however rarely: it is held to the support of the data's actions, not to their
+density. Each step, in this order:
+
+    G(s, z)      what was done in a state: a VAE as in BCQ, minimising
+                 E mean (G(s, z) - a)^2 + 0.5 mean KL(N(mu, sigma) || N(0, 1)), z ~ N(mu, sigma) = E(s, a)
+    Q(s, a)      two networks. With a_i ~ pi'(.|s'), i = 1..10, minimise the squared distance to
+                 y = r + gamma (1 - terminal) max_i [0.75 min Q'(s', a_i) + 0.25 max Q'(s', a_i)]
+    pi(a|s)      tanh of a Gaussian. With 5 samples u_j of that Gaussian and 5 v_j of G before its tanh, minimise
+                 E lambda MMD({u_j}, {v_j}) - min over both networks of mean_j Q(s, tanh u_j)
+                 where for the first 20 000 steps there is no Q
+    lambda       the dual variable of the constraint MMD <= 0.05. Maximise
+                 lambda (E MMD - 0.05), by steps of log lambda, which stays in [-5, 10] and starts at 0
+
+Q' and pi' follow Q and pi slowly. The noise behind u_j and the z behind v_j are clipped to +-0.5; in the target and in
+acting the noise is not. Before the tanh, MMD still has a slope where actions are at their bounds. It acts with the
+best by Q_1 of 10 samples of pi, drawn with the same noise for every state and at every call, so that the policy is a
+function of the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+
+from waypost import losses
+from waypost.agents.agent import (
+    Agent,
+    Algorithm,
+    Array,
+    Batch,
+    Columns,
+    Memory,
+    Metrics,
+    Spec,
+    Stage,
+    check_settings,
+    descend,
+    observation_scaling,
+    transitions,
+)
+from waypost.data.dataset import Dataset
+from waypost.data.rewards import Convention
+from waypost.nets import VAE, Bounds, Choices, Scaling, TanhGaussian, Twin, beside, clipped_normal
+
+LOG_MULTIPLIER_RANGE = (-5.0, 10.0)
+"""Where the logarithm of lambda is kept."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of BEAR; the defaults are the original's."""
+
+    threshold: float = 0.05
+    """How large MMD may become: the constraint."""
+    kernel: Literal["gaussian", "laplacian"] = "gaussian"
+    """What MMD compares samples by: squared distances or absolute differences."""
+    bandwidth: float = 20.0
+    """Sigma of the kernel exp(-d / (2 sigma)); the original takes 20 for gaussian and 10 for laplacian."""
+    samples: int = 5
+    """Samples per state in MMD and in the policy's Q."""
+    sample_clip: float = 0.5
+    """Where the normal numbers behind those samples, the policy's noise and the VAE's z, are clipped."""
+    warmup_steps: int = 20_000
+    """Updates at the start in which the policy sees no Q and only matches the data."""
+    candidates: int = 10
+    """Samples of the policy in s', the best of which is the target; and in acting, of which the best is taken."""
+    minimum_share: float = 0.75
+    """Share of the smaller of the two Q' in the target; the rest is the larger one's."""
+    latent: int = 0
+    """Numbers in the VAE's z; 0 = twice as many as in an action."""
+    kl_weight: float = 0.5
+    """Weight of KL against reconstruction in the VAE's loss."""
+    discount: float = 0.99
+    """Gamma."""
+    target_rate: float = 0.005
+    """Share of Q and of the policy that moves into their targets each step."""
+    learning_rate: float = 1e-3
+    """Adam's step size for VAE, Q and policy, constant."""
+    dual_learning_rate: float = 1e-3
+    """Adam's step size for the logarithm of the dual variable, constant."""
+    vae_hidden: tuple[int, ...] = (750, 750)
+    """Hidden layers of the VAE's encoder and of its decoder."""
+    value_hidden: tuple[int, ...] = (400, 300)
+    """Hidden layers of each Q network."""
+    policy_hidden: tuple[int, ...] = (400, 300)
+    """Hidden layers of the policy."""
+    observation_scaling: bool = False
+    """Scale observations to mean 0 and deviation 1; the original reads them as they are."""
+    batch_size: int = 100
+    """Transitions per update."""
+
+    def __post_init__(self) -> None:
+        check_settings(
+            self,
+            threshold=(self.threshold >= 0, "0 or more"),
+            bandwidth=(self.bandwidth > 0, "more than 0"),
+            samples=(self.samples >= 1, "1 or more"),
+            sample_clip=(self.sample_clip > 0, "more than 0"),
+            warmup_steps=(self.warmup_steps >= 0, "0 or more"),
+            candidates=(self.candidates >= 1, "1 or more"),
+            minimum_share=(0 <= self.minimum_share <= 1, "0 to 1"),
+            latent=(self.latent >= 0, "0 or more"),
+            kl_weight=(self.kl_weight >= 0, "0 or more"),
+            discount=(0 < self.discount <= 1, "more than 0, at most 1"),
+            target_rate=(0 < self.target_rate <= 1, "more than 0, at most 1"),
+        )
+
+
+class BEARAgent(Agent):
+    """Sample the policy, take the best."""
+
+    scaling: Scaling
+    policy: TanhGaussian
+    action_value: Twin
+    actions: Bounds | Choices
+    candidates: int = eqx.field(static=True)
+
+    def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
+        scaled = self.scaling(observations)
+        mean, log_std = self.policy(scaled)
+        noise = jax.random.normal(jax.random.key(0), (self.candidates, 1, mean.shape[-1]))
+        sampled = jnp.tanh(mean + jnp.exp(log_std) * noise)
+        values = self.action_value.heads[0](beside(scaled, sampled))[..., 0]
+        return self.actions.action(losses.best(sampled, values)), memory
+
+
+class State(NamedTuple):
+    """What training changes."""
+
+    agent: BEARAgent
+    vae: VAE
+    log_multiplier: Array
+    target_value: Twin
+    target_policy: TanhGaussian
+    step: Array
+    optimisers: dict[str, optax.OptState]
+
+
+class BEAR(Algorithm):
+    """BEAR for given settings, data shape and number of steps."""
+
+    config_type = Config
+    title = "BEAR: Q-learning inside the support of the data's actions"
+    conventions: ClassVar[Mapping[str, Convention]] = {"return-range": "recorded"}
+
+    def __init__(self, config: Config, spec: Spec, steps: int):
+        self.config, self.spec = config, spec
+        self.stages = (Stage("joint", steps, frozenset({"vae", "value", "policy", "multiplier"})),)
+        rates = dict.fromkeys(("vae", "value", "policy"), config.learning_rate)
+        rates["multiplier"] = config.dual_learning_rate
+        self.optimisers = {part: optax.adam(rate) for part, rate in rates.items()}
+
+    @classmethod
+    def prepare(cls, config: Config, dataset: Dataset) -> tuple[Columns, Spec]:
+        spec = Spec.of(dataset, **observation_scaling(dataset, config.observation_scaling))
+        return transitions(dataset, config.discount), spec
+
+    def init(self, key: Array) -> State:
+        config, spec = self.config, self.spec
+        size, width = spec.observation_size, spec.action_width
+        vae_key, value_key, policy_key = jax.random.split(key, 3)
+        agent = BEARAgent(
+            Scaling(spec.statistics["observation_mean"], spec.statistics["observation_std"]),
+            TanhGaussian(size, config.policy_hidden, width, policy_key),
+            Twin(size + width, config.value_hidden, value_key),
+            spec.actions,
+            config.candidates,
+        )
+        vae = VAE(size, width, config.vae_hidden, config.latent or 2 * width, vae_key)
+        log_multiplier = jnp.zeros(())
+        trained = {"vae": vae, "value": agent.action_value, "policy": agent.policy, "multiplier": log_multiplier}
+        return State(
+            agent,
+            vae,
+            log_multiplier,
+            jax.tree.map(jnp.copy, agent.action_value),
+            jax.tree.map(jnp.copy, agent.policy),
+            jnp.zeros((), jnp.int32),
+            {part: self.optimisers[part].init(net) for part, net in trained.items()},
+        )
+
+    def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
+        agent, config = state.agent, self.config
+        vae_key, target_key, policy_key, latent_key = jax.random.split(key, 4)
+        observations, following = (agent.scaling(batch[name]) for name in ("observations", "next_observations"))
+        actions = agent.actions.scale(batch["actions"])
+        several = (config.samples, len(actions))
+        optimisers: dict[str, optax.OptState] = {}
+        metrics: Metrics = {}
+
+        def step(part: str, net: Any, gradient: Any) -> Any:
+            net, optimisers[part] = descend(self.optimisers[part], state.optimisers[part], net, gradient)
+            return net
+
+        def vae_loss(net: VAE) -> Array:
+            return losses.vae_loss(actions, *net.reconstruct(observations, actions, vae_key), config.kl_weight)
+
+        metrics["vae_loss"], gradient = jax.value_and_grad(vae_loss)(state.vae)
+        vae = step("vae", state.vae, gradient)
+
+        sampled = jnp.tanh(state.target_policy.before_tanh(following, target_key, (config.candidates,)))
+        candidate_values = losses.soft_minimum(state.target_value(beside(following, sampled)), config.minimum_share)
+        targets = losses.td_target(batch["rewards"], batch["discounts"], candidate_values.max(axis=0))
+
+        def value_loss(net: Twin) -> tuple[Array, Array]:
+            values = net(beside(observations, actions))
+            return ((values - targets) ** 2).mean(axis=1).sum(), values.mean()
+
+        (metrics["value_loss"], metrics["value"]), gradient = jax.value_and_grad(value_loss, has_aux=True)(
+            agent.action_value
+        )
+        value = step("value", agent.action_value, gradient)
+
+        multiplier = jnp.exp(state.log_multiplier)
+        started = (state.step >= config.warmup_steps).astype(jnp.float32)
+        noise = clipped_normal(policy_key, (*several, actions.shape[-1]), config.sample_clip)
+        z = clipped_normal(latent_key, (*several, vae.latent), config.sample_clip)
+        decoded = vae.before_tanh(observations, z)
+
+        def policy_loss(net: TanhGaussian) -> tuple[Array, Array]:
+            mean, log_std = net(observations)
+            inner = mean + jnp.exp(log_std) * noise
+            distance = losses.mmd(decoded, inner, config.kernel, config.bandwidth).mean()
+            values = value(beside(observations, jnp.tanh(inner))).mean(axis=1).min(axis=0)
+            return multiplier * distance - started * values.mean(), distance
+
+        (metrics["policy_loss"], distance), gradient = jax.value_and_grad(policy_loss, has_aux=True)(agent.policy)
+        policy = step("policy", agent.policy, gradient)
+        metrics |= {"mmd": distance, "multiplier": multiplier}
+
+        # What log lambda descends is -lambda (MMD - threshold), whose slope is that number itself.
+        excess = distance - config.threshold
+        log_multiplier = step("multiplier", state.log_multiplier, -multiplier * excess)
+        log_multiplier = jnp.clip(log_multiplier, *LOG_MULTIPLIER_RANGE)
+
+        targets_now = losses.moving_average(
+            (state.target_value, state.target_policy), (value, policy), config.target_rate
+        )
+        agent = replace(agent, policy=policy, action_value=value)
+        return State(agent, vae, log_multiplier, *targets_now, state.step + 1, optimisers), metrics
