@@ -1,0 +1,265 @@
+"""RvS, reinforcement learning via supervised learning (Emmons et al., ICLR 2022): cloning, told how it will turn out.
+
+One part learns: pi(a|s, w), a Gaussian or, for numbered actions, a categorical distribution, by maximising
+E log pi(a|s, w). The outcome w is what the recorded episode came to after (s, a):
+
+    RvS-R    w = (r_t + r_(t+1) + ... to the end) / (T - t)    the return to go per step that could be left,
+                                                               T the length of the longest episode in the data
+    RvS-G    w = some columns of a state s_k                   k drawn anew in each update, uniformly from the
+                                                               later states of the episode
+
+It acts with the likeliest action under the outcome it is asked for, the same at every step: for RvS-R `target` of the
+best return in the data per step of the longest episode, for RvS-G the task's goal. RvS-R is told rewards as they were
+recorded; RvS-G needs none.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from waypost.agents.agent import (
+    AS_RECORDED,
+    Agent,
+    Algorithm,
+    Array,
+    Batch,
+    Columns,
+    Memory,
+    Metrics,
+    Spec,
+    Stage,
+    check_settings,
+    descend,
+    observation_scaling,
+    to_go,
+)
+from waypost.data.dataset import Dataset, moments
+from waypost.errors import WaypostError
+from waypost.nets import Bounds, Categorical, Choices, Gaussian, Scaling, beside, policy, thinned
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of both forms; the defaults are the original's."""
+
+    observation_scaling: bool = False
+    """Scale observations and outcomes to mean 0 and deviation 1."""
+    dropout: float = 0.0
+    """Share of the hidden units that are set to zero while learning; the original has 0.1 for its kitchen alone."""
+    learning_rate: float = 1e-3
+    """Adam's step size, constant."""
+    hidden: tuple[int, ...] = (1024, 1024)
+    """Hidden layers of the policy."""
+    batch_size: int = 16_384
+    """Rows per update."""
+
+    def __post_init__(self) -> None:
+        check_settings(self, **self._rules())
+
+    def _rules(self) -> dict[str, tuple[bool, str]]:
+        return {"dropout": (0 <= self.dropout < 1, "0 or more and less than 1")}
+
+
+@dataclass(frozen=True)
+class ReturnConfig(Config):
+    """Settings of RvS-R."""
+
+    target: float = 1.0
+    """What to ask for, as a share of the best return in the data; the original chooses from 0.3 to 1.2."""
+
+
+@dataclass(frozen=True)
+class GoalConfig(Config):
+    """Settings of RvS-G."""
+
+    goal_columns: tuple[int, ...] = (0, 1)
+    """Columns of the observation that make up a goal."""
+
+    def _rules(self) -> dict[str, tuple[bool, str]]:
+        good = len(self.goal_columns) > 0 and min(self.goal_columns) >= 0
+        return {**super()._rules(), "goal_columns": (good, "one or more columns, counted from 0")}
+
+
+# -- what acts -------------------------------------------------------------------------------------------
+
+
+class RvSAgent(Agent):
+    """pi(a|s, w); it remembers w."""
+
+    scaling: Scaling
+    outcome_scaling: Scaling
+    policy: Gaussian | Categorical
+    actions: Bounds | Choices
+
+    def act(self, observations: Array, memory: Memory) -> tuple[Array, Memory]:
+        return self.actions.action(self.policy.mode(self.inputs(observations, memory))), memory
+
+    def inputs(self, observations: Array, outcomes: Array) -> Array:
+        return beside(self.scaling(observations), self.outcome_scaling(outcomes))
+
+
+Parts = tuple[Scaling, Scaling, Gaussian | Categorical, Bounds | Choices]
+"""What every such agent is made of, in the order of its fields."""
+
+
+class ReturnAgent(RvSAgent):
+    """Asked for a return per step."""
+
+    target: float = eqx.field(static=True)
+
+    def start(self, episodes: int, goal: Array | None = None) -> Memory:
+        return jnp.full((episodes, 1), self.target, jnp.float32)
+
+
+class GoalAgent(RvSAgent):
+    """Asked for a place."""
+
+    goal_columns: tuple[int, ...] = eqx.field(static=True)
+
+    def start(self, episodes: int, goal: Array | None = None) -> Memory:
+        """`goal` is one for all episodes or one for each: the first columns of an observation there."""
+        if goal is None:
+            raise WaypostError("rvs-g must be told where to go and the task has no goal; rvs-r can do without one")
+        goal = jnp.asarray(goal, jnp.float32)
+        if goal.shape[-1] <= max(self.goal_columns):
+            raise WaypostError(
+                f"goal_columns = {self.goal_columns}: the task's goal gives only the first {goal.shape[-1]} columns"
+            )
+        return jnp.broadcast_to(goal[..., np.array(self.goal_columns)], (episodes, len(self.goal_columns)))
+
+
+DROPOUT, GOALS = 0, 1
+"""The parts of an update's key."""
+
+
+class State(NamedTuple):
+    """What training changes."""
+
+    agent: RvSAgent
+    optimiser: optax.OptState
+
+
+# -- how it learns ---------------------------------------------------------------------------------------
+
+
+class RvS(Algorithm):
+    """Both forms for given settings, data shape and number of steps; they differ in what an outcome is."""
+
+    conventions = AS_RECORDED
+    discrete = True
+
+    def __init__(self, config: Config, spec: Spec, steps: int):
+        self.config, self.spec = config, spec
+        self.stages = (Stage("policy", steps, frozenset({"policy"})),)
+        self.optimiser = optax.adam(config.learning_rate)
+
+    @abstractmethod
+    def assemble(self, *parts: *Parts) -> RvSAgent:
+        """The agent of these parts, and what it is to ask for."""
+
+    def init(self, key: Array) -> State:
+        spec = self.spec
+        scaling, outcome_scaling = (
+            Scaling(spec.statistics[f"{what}_mean"], spec.statistics[f"{what}_std"])
+            for what in ("observation", "outcome")
+        )
+        inputs = spec.observation_size + len(spec.statistics["outcome_mean"])
+        net = policy(inputs, self.config.hidden, spec.actions, key)
+        return State(self.assemble(scaling, outcome_scaling, net, spec.actions), self.optimiser.init(net))
+
+    def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
+        agent = state.agent
+        inputs = agent.inputs(batch["observations"], batch["outcomes"])
+        actions = agent.actions.scale(batch["actions"])
+
+        def loss(net: Gaussian | Categorical) -> Array:
+            net = thinned(net, self.config.dropout, jax.random.fold_in(key, DROPOUT))
+            return -net.log_likelihood(inputs, actions).mean()
+
+        value, gradient = jax.value_and_grad(loss)(agent.policy)
+        net, optimiser = descend(self.optimiser, state.optimiser, agent.policy, gradient)
+        return State(replace(agent, policy=net), optimiser), {"policy_loss": value}
+
+
+class RvSR(RvS):
+    """RvS told returns."""
+
+    config_type = ReturnConfig
+    title = "RvS-R: cloning, told the return to come (Emmons et al. 2022)"
+
+    @classmethod
+    def prepare(cls, config: ReturnConfig, dataset: Dataset) -> tuple[Columns, Spec]:
+        columns = {"observations": dataset.observations, "actions": dataset.require("actions"), **to_go(dataset)}
+        longest = dataset.episode_lengths.max()
+        mean, std = moments(_per_step(columns, longest))
+        scaled = config.observation_scaling
+        spec = Spec.of(
+            dataset,
+            best_return=dataset.episode_returns.max(keepdims=True),
+            longest_episode=np.array([longest]),
+            outcome_mean=mean if scaled else np.zeros(1),
+            outcome_std=std if scaled else np.ones(1),
+            **observation_scaling(dataset, scaled),
+        )
+        return columns, spec
+
+    def batch(self, columns: Batch, rows: Array, key: Array) -> Batch:
+        drawn = super().batch(columns, rows, key)
+        return {**drawn, "outcomes": _per_step(drawn, self.spec.statistics["longest_episode"][0])}
+
+    def assemble(self, *parts: *Parts) -> ReturnAgent:
+        (best,), (longest,) = self.spec.statistics["best_return"], self.spec.statistics["longest_episode"]
+        return ReturnAgent(*parts, self.config.target * best / longest)
+
+
+def _per_step(columns: Any, longest: float) -> Any:
+    """Return to go per step that could be left, (rows, 1).
+
+    Where data are streamed an episode may be longer than any in the sample: the steps it really had left count then.
+    """
+    left = (longest - columns["times"]).clip(columns["left"])
+    return (columns["returns_to_go"] / left)[:, None]
+
+
+class RvSG(RvS):
+    """RvS told places."""
+
+    config_type = GoalConfig
+    title = "RvS-G: cloning, told a place to come (Emmons et al. 2022)"
+    needs = frozenset({"actions"})
+
+    @classmethod
+    def prepare(cls, config: GoalConfig, dataset: Dataset) -> tuple[Columns, Spec]:
+        """Rows with where they lead to and how many later states of their episode are known; at least one must be."""
+        if max(config.goal_columns) >= dataset.observation_size:
+            last = dataset.observation_size - 1
+            raise WaypostError(f"goal_columns = {config.goal_columns}: the last column of {dataset.name} is {last}")
+        chosen = np.array(config.goal_columns)
+        ahead = dataset.last_row - np.arange(len(dataset)) + dataset.next_valid[dataset.last_row]
+        if not ahead.any():
+            raise WaypostError(f"{dataset.name}: no row has a known later state; nothing to learn from")
+        columns = {
+            "observations": dataset.observations,
+            "actions": dataset.require("actions"),
+            "next_places": dataset.next_observations[:, chosen],
+            "ahead": ahead.astype(np.int32),
+        }
+        scaling = observation_scaling(dataset, config.observation_scaling)
+        outcome = {f"outcome_{moment}": scaling[f"observation_{moment}"][chosen] for moment in ("mean", "std")}
+        return {name: column[ahead > 0] for name, column in columns.items()}, Spec.of(dataset, **scaling, **outcome)
+
+    def batch(self, columns: Batch, rows: Array, key: Array) -> Batch:
+        goals = rows + jax.random.randint(jax.random.fold_in(key, GOALS), rows.shape, 0, columns["ahead"][rows])
+        drawn = {name: columns[name][rows] for name in ("observations", "actions")}
+        return {**drawn, "outcomes": columns["next_places"][goals]}
+
+    def assemble(self, *parts: *Parts) -> GoalAgent:
+        return GoalAgent(*parts, self.config.goal_columns)
