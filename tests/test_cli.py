@@ -223,6 +223,34 @@ def test_a_robots_log_trains_with_one_command(capfd: pytest.CaptureFixture[str],
     assert "columns.rewards" in err
 
 
+def test_a_log_of_choices_trains_with_one_command(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A column of whole numbers in a text is one of choices; a word is enough if they are sizes, or more than seen."""
+    lines = [f"{np.sin(row):.3f},{row % 3},{row // 10}" for row in range(60)]
+    log, small = tmp_path / "log.csv", ["--steps", 30, "--hidden", 8, "--batch-size", 8, "--json"]
+    log.write_text("\n".join(["obs_0,action,episode", *lines]) + "\n")
+    code, out, err = call(capfd, "inspect", log, "--json")
+    assert code == 0
+    assert json.loads(out.splitlines()[-1])["action_count"] == 3
+    assert "3 numbered actions" in err
+    code, _, err = call(capfd, "train", "bc", "--data", log, "--out", tmp_path / "run", *small)
+    assert code == 0
+    assert "taken as numbers of 3 choices; if they are sizes, say --columns.choices 0" in " ".join(err.split())
+    policy = waypost.Policy.load(tmp_path / "run")
+    assert policy.spec.action_count == 3
+    assert policy.act([0.5]) in (0, 1, 2)
+    assert (tmp_path / "run" / "report.html").is_file()
+    # What was said is part of the run.
+    run = tmp_path / "five"
+    assert call(capfd, "train", "bc", "--data", log, "--out", run, *small, "--columns.choices", 5)[0] == 0
+    assert waypost.Policy.load(run).spec.action_count == 5
+    assert call(capfd, "train", "bc", "--out", run, "--resume")[0] == 0
+    code, _, err = call(capfd, "train", "bc", "--data", log, "--out", run, *small, "--columns.choices", 0, "--resume")
+    assert (code, "columns.choices = 5, asked for 0" in err) == (2, True)
+    code, _, err = call(capfd, "train", "bc", "--data", log, "--out", tmp_path / "x", "--columns.choices", 2, *small)
+    assert code == 2
+    assert "action 2 in row 2; 2 numbered actions are whole numbers from 0 to 1" in err
+
+
 def test_convert_transforms_on_the_way(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     out = tmp_path / "a.parquet"
     assert call(capfd, "convert", "t-maze", out, "--slice", 0.1, 0.9, "--top", 0.2, "--drop-actions")[0] == 0

@@ -385,6 +385,61 @@ def test_a_streamed_run_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: py
     assert not same(straight, in_memory)
 
 
+def test_numbered_actions_stream_resume_and_save_to_the_same_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = walk(240)
+    taken = np.random.default_rng(0).integers(0, 3, 240)
+    recorded = {"rewards": data.rewards, "terminals": data.terminals, "timeouts": data.timeouts}
+    choosing = waypost.Dataset.from_arrays(
+        data.observations, data.next_observations, taken, **recorded, action_count=4, name="choosing"
+    )
+    waypost.save(choosing, tmp_path / "data.npz")
+    settings: dict[str, Any] = {"steps": 40, "log_every": 10, "hidden": (8,), "batch_size": 16}
+    never, always = (
+        waypost.train("bc", tmp_path / "data.npz", stream=stream, **settings) for stream in ("never", "always")
+    )
+    assert same(never, always)
+    in_windows(monkeypatch)
+    options = {**settings, "out": tmp_path / "run", "stream": "always"}
+    straight = waypost.train("bc", tmp_path / "data.npz", stream="always", **settings)
+    assert not same(straight, always)
+    main = os.getpid()
+
+    class Stop(waypost.runs.Progress):
+        def advance(self, stage: str, step: int) -> None:
+            if step == 20:
+                os.kill(main, signal.SIGINT)
+
+    with pytest.raises(waypost.InterruptedRun):
+        waypost.train("bc", tmp_path / "data.npz", progress=Stop(), **options)
+    resumed = waypost.train("bc", tmp_path / "data.npz", resume=True, **options)
+    assert same(straight, resumed)
+    assert straight.metrics == resumed.metrics
+    loaded = waypost.Policy.load(tmp_path / "run")
+    assert loaded.spec.action_count == 4
+    answer = loaded.act(data.observations)
+    assert answer.dtype.kind == "i"
+    assert answer.shape == (240,)
+    assert np.array_equal(answer, straight.agent.act(data.observations))
+    assert loaded.act(data.observations[3]) == answer[3]
+
+
+def test_an_algorithm_that_cannot_choose_says_who_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Pusher(waypost.ALGORITHMS["bc"]):
+        discrete = False
+
+    monkeypatch.setitem(waypost.ALGORITHMS, "pusher", Pusher)
+    table = {"observations": np.arange(6.0), "actions": np.arange(6) % 3}
+    with pytest.raises(
+        WaypostError, match=r"pusher cannot learn numbered actions; these can: .*por.*; if they are siz"
+    ):
+        waypost.train("pusher", table, steps=1)
+    with pytest.raises(WaypostError, match=r"pusher cannot learn numbered actions; these can: [^;]*$"):
+        waypost.train("pusher", table, steps=1, columns=waypost.Columns(choices=3))
+    assert waypost.train("pusher", table, steps=1, columns=waypost.Columns(choices=0)).agent.spec.action_count is None
+
+
 def test_a_run_goes_on_as_it_began_however_much_memory_there_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

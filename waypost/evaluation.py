@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import equinox as eqx
+import gymnasium as gym
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from waypost.agents.agent import Agent, Array, Memory
 from waypost.envs.tasks import Task
 from waypost.errors import WaypostError
+from waypost.nets import Choices
 
 MEASURES = ("return", "score", "success_rate", "episode_length")
 MOST_ENVIRONMENTS = 100
@@ -131,11 +133,32 @@ def _check_spaces(envs: Any, actor: _Actor, task: Task) -> None:
             f"task {task.name} has {space.shape[0]} observations, the agent was trained on another number; "
             "choose the task that fits the data with --env"
         ) from None
-    if envs.single_action_space.shape != actions.shape[2:]:
-        raise WaypostError(
-            f"task {task.name} takes actions of shape {envs.single_action_space.shape}, "
-            f"the agent gives {actions.shape[2:]}; choose the task that fits the data with --env"
-        )
+    _check_actions(envs.single_action_space, actions, _choices(actor.agents), task)
+
+
+def _check_actions(space: Any, actions: Any, choices: set[int], task: Task) -> None:
+    """The same for what the agent does: `actions` are (agents, rows) numbers of choices, or such rows of vectors."""
+    fits = "choose the task that fits the data with --env"
+    numbers = actions.ndim == 2 and jnp.issubdtype(actions.dtype, jnp.integer)
+    gives = f"actions of shape {actions.shape[2:]}"
+    if numbers:
+        gives = f"the number of one of {' or '.join(map(str, sorted(choices)))} actions" if choices else "a number"
+    if isinstance(space, gym.spaces.Discrete):
+        if not numbers or (choices and choices != {int(space.n)}):
+            raise WaypostError(
+                f"task {task.name} has {space.n} numbered actions, the agent gives {gives}; {fits}, or say when "
+                f"training that the data's actions are such numbers: --columns.choices {space.n}"
+            )
+    elif not isinstance(space, gym.spaces.Box):
+        raise WaypostError(f"task {task.name} takes actions of {space}; a Box of numbers or Discrete is needed")
+    elif numbers or space.shape != actions.shape[2:]:
+        raise WaypostError(f"task {task.name} takes actions of shape {space.shape}, the agent gives {gives}; {fits}")
+
+
+def _choices(agents: Agent) -> set[int]:
+    """How many numbered actions the agents choose among, as far as their parts tell."""
+    parts = jax.tree.leaves(agents, is_leaf=lambda part: isinstance(part, Choices))
+    return {part.count for part in parts if isinstance(part, Choices)}
 
 
 def _run(
@@ -148,6 +171,8 @@ def _run(
     progress: Callable[[int, int], None] | None,
 ) -> Episodes:
     total = actor.count * width
+    space = envs.single_action_space
+    start = space.start if isinstance(space, gym.spaces.Discrete) else 0  # environments may count from elsewhere
     agent_of = np.repeat(np.arange(actor.count), width)
     episode = np.tile(np.arange(width), actor.count)  # which episode each environment is in
     started = np.full(actor.count, width)
@@ -166,7 +191,8 @@ def _run(
             for i in np.flatnonzero(running):
                 seen[agent_of[i]][episode[i]].append(observations[i].copy())
         actions, memory = actor.act(observations, memory)
-        observations, rewards, terminated, truncated, infos = envs.step(actions.astype(envs.action_space.dtype))
+        actions = actions.astype(envs.action_space.dtype)
+        observations, rewards, terminated, truncated, infos = envs.step(actions + start if start else actions)
         where = agent_of[running], episode[running]
         returns[where] += rewards[running]
         lengths[where] += 1

@@ -223,8 +223,10 @@ class _Training:
         return stream, spec
 
     def _can_act(self, agent: Any) -> bool:
+        if self.task is None:
+            return False  # there is nowhere to act, and no goal to tell those who must be told one
         row = jax.ShapeDtypeStruct((1, self.spec.observation_size), np.float32)
-        goal = None if self.task is None else self.task.goal
+        goal = self.task.goal
         try:
             jax.eval_shape(lambda rows: agent.act(rows, agent.start(1, goal)), row)
         except MissingPart:
@@ -475,7 +477,11 @@ def fits(name: str, chosen: type[Algorithm], dataset: Dataset, streamed: bool = 
         if not able:
             kind, able_too = ("numbered", "discrete") if dataset.action_count else ("continuous", "continuous")
             others = [other for other, each in ALGORITHMS.items() if getattr(each, able_too)]
-            raise WaypostError(f"{dataset.name}: {name} cannot learn {kind} actions; these can: {', '.join(others)}")
+            judged = dataset.action_count is not None and not dataset.action_count_said
+            sizes = "; if they are sizes, say --columns.choices 0" if judged else ""
+            raise WaypostError(
+                f"{dataset.name}: {name} cannot learn {kind} actions; these can: {', '.join(others)}{sizes}"
+            )
     if streamed and chosen.whole:
         raise WaypostError(f"{dataset.name}: {name} must see all data at once, they cannot be streamed: --stream never")
 

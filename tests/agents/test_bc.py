@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from oracles import HIGH, LOW, ROWS, numbers, walks
+from oracles import COUNT, HIGH, LOW, ROWS, choosing_walks, numbers, walks
 
 from waypost.agents.bc import BC, Config, State
 from waypost.data.dataset import Dataset
@@ -99,6 +99,40 @@ def test_it_has_neither_value_nor_guide_nor_parts_to_graft() -> None:
     for ask, missing in ((agent.value, "value function"), (agent.guide, "guide"), (agent.graft, "parts")):
         with pytest.raises(WaypostError, match=missing):
             ask(agent if missing == "parts" else walks().observations)
+
+
+# -- numbered actions ------------------------------------------------------------------------------------
+
+
+def test_the_policy_takes_an_adam_step_down_minus_the_likelihood_of_the_choices() -> None:
+    data = choosing_walks()
+    algorithm, batch, state = begin(TINY, data)
+    after, metrics = algorithm.update(algorithm.stages[0], state, batch, KEY)
+    seen = data.observations.astype(np.float64)
+    before, taken = numbers(state.agent.policy), data.actions[:, 0].astype(int)
+
+    def loss(net: Any) -> float:
+        return -oracles.log_probability(net, (seen - seen.mean(0)) / seen.std(0), taken).mean()
+
+    slopes = oracles.gradient(loss, before)
+    steps = [new - old for new, old in zip(*map(jax.tree.leaves, (numbers(after.agent.policy), before)), strict=True)]
+    assert np.isclose(metrics["policy_loss"], loss(before), rtol=1e-5)
+    assert oracles.agree(oracles.adam_gradient(after.optimiser), slopes, 1e-5)
+    assert oracles.is_adams_first_step(steps, slopes, 0.01)
+
+
+def test_among_numbered_actions_it_takes_the_likeliest() -> None:
+    data = choosing_walks()
+    agent = learned(TINY, data).agent
+    seen = data.observations.astype(np.float64)
+    logits = oracles.mlp(numbers(agent.policy.logits), (seen - seen.mean(0)) / seen.std(0))
+    assert logits.shape == (ROWS, COUNT)
+    actions, memory = agent.act(data.observations)
+    assert memory == ()
+    assert actions.shape == (ROWS,)
+    assert jnp.issubdtype(actions.dtype, jnp.integer)
+    assert np.array_equal(actions, logits.argmax(1))
+    assert len(np.unique(actions)) > 1
 
 
 # -- acting ----------------------------------------------------------------------------------------------

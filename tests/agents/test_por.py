@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from oracles import HIGH, LOW, ROWS, UNSEEN_TERMINAL, UNSEEN_TIMEOUT, Oracle, numbers, redrawn, walks
+from oracles import HIGH, LOW, ROWS, UNSEEN_TERMINAL, UNSEEN_TIMEOUT, Oracle, choosing_walks, numbers, redrawn, walks
 
 from waypost.agents import bc
 from waypost.agents.agent import Spec
@@ -350,6 +350,58 @@ def test_v_pulls_the_constrained_guide_through_its_input() -> None:
     after, _ = update(algorithm, state, batch)
     seen = batch["observations"]
     assert state.agent.value(after.agent.guide(seen)).mean() > state.agent.value(state.agent.guide(seen)).mean() + 1e-3
+
+
+# -- numbered actions ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("settings", [{}, {**SCALED, "executor_weighted": True}], ids=["paper", "scaled and weighted"])
+def test_the_executor_takes_an_adam_step_down_minus_the_likelihood_of_the_choices(settings: dict[str, Any]) -> None:
+    config, data = small(**settings), choosing_walks()
+    algorithm, batch, state = begin(config, data)
+    after, metrics = update(algorithm, state, batch)
+    oracle, before, now = Oracle(config, data), numbers(nets(state)), numbers(nets(after))
+    inputs = np.concatenate([oracle.inputs, oracle.encoded], axis=1)
+    weights = oracle.weights(now["value"], before["target"]) if config.executor_weighted else np.ones(ROWS)
+    taken = data.actions[:, 0].astype(int)
+
+    def loss(net: Any) -> float:
+        return -(weights * oracles.log_probability(net, inputs, taken))[oracle.aimed].mean()
+
+    assert np.isclose(metrics["executor_loss"], loss(before["executor"]), rtol=1e-5)
+    slopes = oracles.gradient(loss, before["executor"])
+    assert oracles.agree(oracles.adam_gradient(after.optimisers["executor"]), slopes, 1e-5)
+    step = [new - old for new, old in zip(*map(jax.tree.leaves, (now["executor"], before["executor"])), strict=True)]
+    assert oracles.is_adams_first_step(step, slopes, config.executor_learning_rate)
+
+
+def test_only_the_executor_learns_from_choices() -> None:
+    """V and the guide come out the same as beside actions of another kind, to the last bit."""
+    results = []
+    for data in (walks(), choosing_walks(), choosing_walks(actions=np.zeros((ROWS, 1)))):
+        algorithm, batch, state = begin(small(), data)
+        learned = parts(update(algorithm, state, batch)[0])
+        results.append({name: learned[name] for name in ("value", "target", "guide", "executor")})
+    for other in results[1:]:
+        assert differing(results[0], other) == {"executor"}
+    assert differing(*results[1:]) == {"executor"}
+
+
+def test_it_takes_the_likeliest_choice_towards_the_guides_aim() -> None:
+    data = choosing_walks()
+    config = small(**SCALED)
+    _, _, state = begin(config, data)
+    oracle = Oracle(config, data)
+    guide, executor = numbers(state.agent.guide_part.net), numbers(state.agent.executor.net)
+    logits = oracles.mlp(
+        executor.logits, np.concatenate([oracle.inputs, oracles.mlp(guide.mean, oracle.inputs)], axis=1)
+    )
+    actions = state.agent.act(data.observations)[0]
+    assert logits.shape == (ROWS, oracles.COUNT)
+    assert actions.shape == (ROWS,)
+    assert jnp.issubdtype(actions.dtype, jnp.integer)
+    assert np.array_equal(actions, logits.argmax(1))
+    assert len(np.unique(actions)) > 1
 
 
 # -- next states that are not real -------------------------------------------------------------------------

@@ -215,6 +215,95 @@ def test_the_fingerprint_is_that_of_the_contents() -> None:
     assert line().named("other").fingerprint() == line().fingerprint()
     for change in ({"rewards": np.zeros(7)}, {"terminals": np.zeros(7)}, {"next_valid": np.arange(7) != 2}):
         assert line(**change).fingerprint() != line().fingerprint()
+    # The same numbers mean something else where they are numbers of choices.
+    assert len({data.fingerprint() for data in (sizes(), sizes().numbered(4), sizes().numbered(5))}) == 3
+
+
+# -- numbered actions ------------------------------------------------------------------------------
+
+
+def sizes(**changes: Any) -> Dataset:
+    return line(**{"actions": np.array([1, 3, 1, 2, 3, 1, 1]), **changes})
+
+
+def test_actions_are_numbers_of_choices_where_somebody_says_so() -> None:
+    for data in (sizes(action_count=5), sizes().numbered(5), sizes(action_low=-9).numbered(5)):
+        assert (data.action_count, data.action_count_said, data.action_size) == (5, True, 1)
+        assert data.actions[:, 0].tolist() == [1, 3, 1, 2, 3, 1, 1]
+        assert (data.action_low.tolist(), data.action_high.tolist()) == ([0], [4])
+        assert data.top(0.5).action_count == data.split(0.4)[0].action_count == 5
+        again = data.numbered(0)
+        assert (again.action_count, again.action_low.tolist(), again.action_high.tolist()) == (None, [1], [3])
+        free = data.without_actions()
+        assert (free.action_count, free.action_count_said) == (None, False)
+    assert sizes().action_count is None
+    # Sizes keep their bounds.
+    assert sizes(action_low=-9.0).numbered(0).action_low.tolist() == [-9]
+
+
+@pytest.mark.parametrize(
+    ("actions", "count", "message"),
+    [
+        ([1, 3, 1, 2, 3, 1, 1], 3, "action 3 in row 1; 3 numbered actions are whole numbers from 0 to 2"),
+        ([1, 0, 1, 0, 0.5, 1, 1], 2, "action 0.5 in row 4; 2 numbered actions are whole"),
+        ([1, 0, 1, 0, 1, 1, -1], 2, "action -1 in row 6"),
+        ([0, 0, 0, 0, 0, 0, 0], 1, "1 numbered actions in 1 column; 2 to 16777216, in one column, are possible"),
+        ([0, 0, 0, 0, 0, 0, 0], -2, "-2 numbered actions in 1 column; 2 to"),
+        ([0, 0, 0, 0, 0, 0, 0], 1 << 40, "1099511627776 numbered actions in 1 column; 2 to"),
+        (np.zeros((7, 2)), 2, "2 numbered actions in 2 columns; 2 to 16777216, in one column"),
+    ],
+)
+def test_what_cannot_be_a_number_of_a_choice_is_named(
+    actions: Any, count: int, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("waypost.data.dataset.BLOCK", 2)
+    for make in (
+        lambda: sizes(actions=np.array(actions), action_count=count),
+        lambda: line(actions=np.array(actions)).numbered(count),
+    ):
+        with pytest.raises(WaypostError, match=message):
+            make()
+
+
+def test_missing_numbers_are_found_where_all_missing_ones_are() -> None:
+    broken = sizes(actions=np.array([1, np.nan, 1, 2, np.inf, 1, 1]), action_count=5, finite=False)
+    with pytest.raises(WaypostError, match=r"actions are NaN or infinite in 2 of 7 rows \(1, 4\)"):
+        broken.checked()
+    with pytest.raises(WaypostError, match="has no actions"):
+        line(actions=None).numbered(3)
+
+
+def test_joined_data_have_the_choices_of_all() -> None:
+    other = sizes(actions=np.array([0, 0, 4, 0, 0, 0, 0]))
+    said, judged = sizes().numbered(4), sizes().numbered(4, said=False)
+    wider = other.numbered(5, said=False)
+    for parts, count, sure in (
+        ((said, said), 4, True),
+        ((judged, wider), 5, False),
+        ((wider, judged), 5, False),
+        ((judged, said), 4, True),
+        ((judged, other.numbered(7), wider), 7, True),
+        # One that looks like choices beside one that does not: a column where half of the files hold whole numbers.
+        ((judged, line()), None, False),
+        ((line(), wider, judged), None, False),
+        ((judged, sizes().numbered(0)), None, True),
+    ):
+        whole = concatenate(parts)
+        assert (whole.action_count, whole.action_count_said) == (count, sure)
+        bounds = (0, count - 1) if count else (min(whole.actions), max(whole.actions))
+        assert (whole.action_low[0], whole.action_high[0]) == bounds
+        noted = [note for note in whole.notes if "whole numbers" in note]
+        assert len(noted) == (count is not None and not sure)
+        assert all(f"numbers of {count} choices" in note for note in noted)
+    assert concatenate([judged, line(actions=None)]).notes == ()
+    for parts, message in (
+        ((said, other.numbered(5)), "4 numbered actions and 5 numbered actions in different parts; say with --columns"),
+        ((said, wider), "4 numbered actions and 5 numbered actions"),
+        ((line(), said), "actions that are not numbered and 4 numbered actions"),
+        ((said, sizes().numbered(0)), "4 numbered actions and actions that are not numbered"),
+    ):
+        with pytest.raises(WaypostError, match=message):
+            concatenate(parts)
 
 
 @pytest.mark.parametrize(

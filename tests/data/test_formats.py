@@ -54,7 +54,21 @@ def variants() -> dict[str, Dataset]:
         "nearly the following state": Dataset.from_arrays(states, nearly, timeouts=at(rows, ends), **own),
         "one row": Dataset.from_arrays(states[:1], actions=own["actions"][:1], rewards=own["rewards"][:1]),
         "named": Dataset.from_arrays(states, timeouts=at(rows, ends), observation_names=("x", "ÿ, b", "c.d"), **own),
+        "numbered actions": numbered(),
     }
+
+
+def numbered(count: int = 7) -> Dataset:
+    """Choices of which the last is never taken."""
+    states, ends = steps([5, 1, 7, 3])
+    rng = np.random.default_rng(2)
+    return Dataset.from_arrays(
+        states,
+        actions=rng.integers(0, count - 1, len(states)),
+        rewards=rng.normal(size=len(states)),
+        timeouts=at(len(states), ends),
+        action_count=count,
+    )
 
 
 def assert_same(back: Dataset, data: Dataset) -> None:
@@ -68,6 +82,8 @@ def assert_same(back: Dataset, data: Dataset) -> None:
         assert (bound is None and other is None) or bound.tobytes() == other.tobytes()
     assert back.task == data.task
     assert back.observation_names == data.observation_names
+    assert (back.action_count, back.action_count_said) == (data.action_count, data.action_count is not None)
+    assert back.fingerprint() == data.fingerprint()
 
 
 @pytest.mark.parametrize("variant", variants())
@@ -77,6 +93,26 @@ def test_every_pair_of_formats_brings_everything_back(variant: str, first: str, 
     waypost.save(data, tmp_path / f"a{first}")
     waypost.save(waypost.load(tmp_path / f"a{first}"), tmp_path / f"b{second}")
     assert_same(waypost.load(tmp_path / f"b{second}"), data)
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_what_a_file_says_of_numbered_actions_can_be_overruled(suffix: str, tmp_path: Path) -> None:
+    waypost.save(numbered(), tmp_path / f"a{suffix}")
+    assert waypost.load(tmp_path / f"a{suffix}", waypost.Columns(choices=9)).action_count == 9
+    sizes = waypost.load(tmp_path / f"a{suffix}", waypost.Columns(choices=0))
+    assert sizes.action_count is None
+    assert (sizes.action_low[0], sizes.action_high[0]) == (sizes.actions.min(), sizes.actions.max())
+    with pytest.raises(waypost.WaypostError, match="2 numbered actions are whole numbers from 0 to 1"):
+        waypost.load(tmp_path / f"a{suffix}", waypost.Columns(choices=2))
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".hdf5", ".parquet"])
+def test_choosing_other_roles_leaves_actions_numbered(suffix: str, tmp_path: Path) -> None:
+    waypost.save(numbered(), tmp_path / f"a{suffix}")
+    assert waypost.load(tmp_path / f"a{suffix}", waypost.Columns(timeouts="next_valid")).action_count == 7
+    # Another column in the place of the actions has nothing to do with what the file says of these.
+    other = waypost.load(tmp_path / f"a{suffix}", waypost.Columns(actions=("rewards",)))
+    assert other.action_count is None
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
@@ -315,9 +351,81 @@ def test_a_set_of_minaris_collector_is_read_and_trains_directly(store: Path, dat
     assert run.result["per_seed"][0]["episode_length"] > 0
 
 
-def write_minari(folder: Path, env_id: str, space: gym.Space, episodes: list[dict[str, Any]]) -> None:
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("data_format", ["hdf5", "arrow", "parquet"])
+def test_minaris_discrete_actions_are_numbered(store: Path, data_format: str) -> None:
+    env = minari.DataCollector(gym.make("CartPole-v1"), data_format=data_format)
+    env.action_space.seed(0)
+    taken = []
+    for seed in (0, 1):
+        env.reset(seed=seed)
+        done = False
+        while not done:
+            taken.append(env.action_space.sample())
+            _, _, terminated, truncated, _ = env.step(taken[-1])
+            done = terminated or truncated
+    env.create_dataset("pole/random-v0")
+    env.close()
+    data = waypost.load("pole/random-v0")
+    assert (data.action_count, data.action_count_said, data.task) == (2, True, "CartPole-v1")
+    assert data.actions[:, 0].tolist() == taken
+    assert not data.notes
+    run = waypost.train("bc", "pole/random-v0", steps=5, hidden=(4,))
+    assert run.result["per_seed"][0]["episode_length"] >= 8
+
+
+def test_minari_finds_numbered_actions_of_ours_in_their_place(store: Path) -> None:
+    waypost.save(numbered(), store / "log-v0")
+    theirs = minari.load_dataset("log-v0")
+    assert theirs.action_space == gym.spaces.Discrete(7)
+    actions = np.concatenate([episode.actions for episode in theirs])
+    assert actions.dtype == np.int64
+    assert actions.tolist() == numbered().actions[:, 0].tolist()
+
+
+def numbers_from(start: int, actions: list[int]) -> dict[str, Any]:
+    count = len(actions)
+    return {
+        "observations": np.arange(count + 1.0)[:, None],
+        "actions": np.array(actions) + start,
+        "rewards": np.zeros(count),
+        "terminations": np.zeros(count, bool),
+        "truncations": np.arange(count) == count - 1,
+        "infos": {},
+    }
+
+
+def test_minaris_numbers_may_begin_elsewhere(tmp_path: Path) -> None:
+    space, actions = gym.spaces.Box(-np.inf, np.inf, (1,)), gym.spaces.Discrete(4, start=-3)
+    write_minari(tmp_path / "a-v0", "Somewhere-v0", space, [numbers_from(-3, [0, 2, 1])], actions)
+    data = waypost.load(tmp_path / "a-v0")
+    assert data.actions[:, 0].tolist() == [0, 2, 1]
+    assert data.action_count == 4
+    assert data.notes == ("actions are numbered from 0 here, from -3 in the file and its environment",)
+
+
+def test_minari_actions_that_cannot_be_learned_are_refused(tmp_path: Path) -> None:
+    space = gym.spaces.Box(-np.inf, np.inf, (1,))
+    episode = numbers_from(0, [0, 1, 1]) | {"actions": np.zeros((3, 2), np.int64)}
+    write_minari(tmp_path / "a-v0", "Somewhere-v0", space, [episode], gym.spaces.MultiDiscrete([2, 3]))
+    with pytest.raises(waypost.WaypostError, match=r"actions are MultiDiscrete.*; a Box of numbers or Discrete"):
+        waypost.load(tmp_path / "a-v0")
+    write_minari(tmp_path / "b-v0", "Somewhere-v0", space, [numbers_from(1, [0, 1, 1])], gym.spaces.Discrete(2))
+    with pytest.raises(waypost.WaypostError, match="action 2 in row 1; 2 numbered actions are whole numbers"):
+        waypost.load(tmp_path / "b-v0")
+
+
+def write_minari(
+    folder: Path,
+    env_id: str,
+    space: gym.Space,
+    episodes: list[dict[str, Any]],
+    actions: gym.Space | None = None,
+) -> None:
     storage = MinariStorage.new(
-        _made(folder / "data"), observation_space=space, action_space=gym.spaces.Box(-1, 1, (8,), np.float32)
+        _made(folder / "data"),
+        observation_space=space,
+        action_space=actions or gym.spaces.Box(-1, 1, (8,), np.float32),
     )
     storage.update_episodes([EpisodeBuffer(**episode) for episode in episodes])
     file = folder / "data" / "metadata.json"

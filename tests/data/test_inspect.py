@@ -275,13 +275,76 @@ def test_saturated_actions_are_noted() -> None:
     assert inspect(data(actions=actions)).saturation == pytest.approx((0, 1 / 3, 0))
 
 
-def test_discrete_actions_are_doubted() -> None:
-    choices = np.random.default_rng(0).integers(0, 5, (ROWS, 1))
-    found = inspect(data(actions=choices, action_low=None, action_high=None))
+CHOICES = np.random.default_rng(0).integers(0, 5, (ROWS, 1))
+
+
+def test_actions_that_look_like_choices_are_doubted_until_somebody_says_what_they_are() -> None:
+    doubtful = data(actions=CHOICES, action_low=None, action_high=None)
+    found = inspect(doubtful)
     assert slugs(found) == {"discrete-actions", "saturated-actions"}
-    assert "numbered from 0 to 4" in found.findings[0].text
-    forces = data(actions=choices - 2, action_low=-3, action_high=3)
+    assert "numbered from 0 to 4, and are read as sizes" in found.findings[0].text
+    assert "say --columns.choices 5 (in Python: data.numbered(5)), else --columns.choices 0" in found.findings[0].text
+    assert len(doubts(doubtful)) == 1
+    # Both ways out that the text names are ways out.
+    assert inspect(doubtful.numbered(5)).findings == ()
+    assert slugs(inspect(doubtful.numbered(0))) == {"saturated-actions"}
+    forces = data(actions=CHOICES - 2, action_low=-3, action_high=3)
     assert inspect(forces).findings == ()
+    switch = data(actions=CHOICES % 2, action_low=-3, action_high=3)
+    assert "--columns.choices 2" in only(switch, "discrete-actions").text
+
+
+def test_facts_of_numbered_actions() -> None:
+    found = inspect(data(actions=CHOICES, action_count=5))
+    assert found.findings == ()
+    counts = np.bincount(CHOICES[:, 0]).tolist()
+    assert (found.action_size, found.action_count, list(found.taken)) == (1, 5, counts)
+    assert found.saturation == ()
+    facts = dict(found.facts())
+    assert facts["state and action"] == "12 columns, 5 numbered actions"
+    shares = [f"{number} in {100 * count / ROWS:.3g} %" for number, count in enumerate(counts)]
+    assert facts["actions taken"] == ", ".join(shares)
+    assert "actions at a bound" not in facts
+    column = next(column for column in found.columns if column.kind == "action")
+    assert (column.name, column.min, column.mean, column.std, column.max) == ("action", 0, None, None, 4)
+    assert column.remark == "5 numbered actions"
+    record = json.loads(json.dumps(found.to_json(), allow_nan=False))
+    assert (record["action_count"], record["taken"]) == (5, counts)
+    assert inspect(data()).taken == ()
+    assert inspect(data()).action_count is None
+
+
+def test_of_many_choices_the_most_frequent_are_told() -> None:
+    taken = np.where(np.arange(ROWS) % 2, 7, np.arange(ROWS) % 30)
+    facts = dict(inspect(data(actions=taken, action_count=1200)).facts())
+    assert facts["actions taken"].startswith("most often 7 in 50 %, 0 in 3.33 %, 2 in 3.33 %,")
+    assert facts["actions taken"].endswith("; 1 184 of 1 200 never")
+
+
+def test_choices_that_are_never_taken_are_noted() -> None:
+    note = only(data(actions=CHOICES, action_count=7), "unused-actions")
+    assert (note.level, note.count) == ("note", 2)
+    assert "2 of 7 numbered actions are never taken (5, 6)" in note.text
+    always = data(actions=np.full(ROWS, 3), action_count=7)
+    warning = only(always, "dead-actions")
+    assert warning.level == "warning"
+    assert "only action 3 of 7 is ever taken" in warning.text
+    assert len(doubts(always)) == 1
+
+
+def test_missing_numbers_of_choices_are_errors_and_no_choices() -> None:
+    actions = CHOICES.astype(float)
+    actions[[7, 9], 0] = np.nan, np.inf
+    found = inspect(data(actions=actions, action_count=5))
+    assert [(finding.what, finding.rows) for finding in found.findings] == [("not-finite", (7, 9))]
+    assert "(action)" in found.findings[0].text
+    assert sum(found.taken) == ROWS - 2
+
+
+def test_what_a_reader_judged_is_said_before_training() -> None:
+    judged = data(actions=CHOICES).numbered(5, said=False)
+    assert only(judged, "reader").level == "note"
+    assert doubts(judged) == [judged.notes[0]]
 
 
 # -- boundaries ------------------------------------------------------------------------------------

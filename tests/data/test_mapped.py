@@ -30,6 +30,16 @@ def jumpy() -> Dataset:
     return Dataset.from_arrays(data.observations, data.next_observations, data.actions, data.rewards)
 
 
+def choosing(most: int, count: int | None = None, said: bool = True, seed: int = 0) -> Dataset:
+    """Numbers from 0 to `most` for actions, of `count` choices; without that, of as many as it seems."""
+    actions = np.random.default_rng(seed).integers(0, most + 1, 60)
+    data = walk(seed=seed)
+    made = Dataset.from_arrays(
+        data.observations, data.next_observations, actions, data.rewards, data.terminals, data.timeouts
+    )
+    return made.numbered(count or most + 1, said)
+
+
 WRITERS: dict[str, Callable[[Dataset, Path], None]] = {"save": save, "NpzWriter": written}
 KINDS: dict[str, Callable[[], Dataset]] = {
     "plain": walk,
@@ -39,6 +49,7 @@ KINDS: dict[str, Callable[[], Dataset]] = {
     "names": lambda: Dataset.from_arrays(
         walk().observations, walk().next_observations, task="t-maze", observation_names=("x", "y")
     ),
+    "numbered actions": lambda: choosing(3, 5),
     "unknown next states": lambda: Dataset.from_arrays(walk().observations, timeouts=np.arange(60) % 9 == 0),
 }
 
@@ -53,8 +64,9 @@ def test_mapped_is_what_loaded_is(
     mapped, loaded = map_npz(file), load(file)
     assert mappable(file)
     assert mapped.fingerprint() == loaded.fingerprint() == make().fingerprint()
-    for name in ("name", "task", "observation_names", "notes"):
+    for name in ("name", "task", "observation_names", "notes", "action_count", "action_count_said"):
         assert getattr(mapped, name) == getattr(loaded, name)
+    assert mapped.action_count == make().action_count
     for bound in ("action_low", "action_high"):
         assert np.array_equal(getattr(mapped, bound), getattr(loaded, bound))
     assert map_npz(file, "other").name == "other"
@@ -175,6 +187,26 @@ def test_blocks_become_one_file(tmp_path: Path) -> None:
         assert np.array_equal(data.action_low, whole.action_low)
 
 
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        [choosing(2, 6), choosing(3, 6, seed=1)],
+        [choosing(2, said=False), choosing(4, said=False, seed=1), choosing(3, said=False, seed=2)],
+        [choosing(2, said=False), choosing(3, 6, seed=1)],
+        [choosing(2, said=False), choosing(4).numbered(0), choosing(3, said=False, seed=2)],
+    ],
+    ids=["said", "seen", "both", "no choices after all"],
+)
+def test_blocks_of_choices_become_one_file(blocks: list[Dataset], tmp_path: Path) -> None:
+    with NpzWriter(tmp_path / "data.npz") as writer:
+        for block in blocks:
+            writer.append(block)
+    whole, data = concatenate(blocks), map_npz(tmp_path / "data.npz")
+    assert data.action_count == whole.action_count
+    assert data.fingerprint() == whole.fingerprint()
+    assert (data.action_low, data.action_high) == (whole.action_low, whole.action_high)
+
+
 def test_an_error_leaves_what_was_there(tmp_path: Path) -> None:
     file = tmp_path / "data.npz"
     written(walk(), file)
@@ -186,6 +218,9 @@ def test_an_error_leaves_what_was_there(tmp_path: Path) -> None:
         with pytest.raises(WaypostError, match="they must agree"), NpzWriter(file) as writer:
             writer.append(walk())
             writer.append(other)
+    with pytest.raises(WaypostError, match="3 numbered actions and 4 numbered"), NpzWriter(file) as writer:
+        writer.append(choosing(2))
+        writer.append(choosing(3))
     with pytest.raises(WaypostError, match="no transitions"), NpzWriter(file):
         pass
     assert file.read_bytes() == before

@@ -277,7 +277,21 @@ def test_hdf5_with_a_group_where_an_array_is_expected(tmp_path: Path, refused: C
     refused(tmp_path / "log.hdf5")
 
 
-@pytest.mark.parametrize("record", ["{", "[]", '{"task": 3}', '{"observation_names": 1}', "3"])
+@pytest.mark.parametrize(
+    "record",
+    [
+        "{",
+        "[]",
+        '{"task": 3}',
+        '{"observation_names": 1}',
+        "3",
+        '{"action_count": "3"}',
+        '{"action_count": true}',
+        '{"action_count": 2.5}',
+        '{"action_count": 3}',
+        '{"action_count": -1}',
+    ],
+)
 @pytest.mark.parametrize("suffix", [".npz", ".hdf5", ".parquet"])
 def test_facts_that_are_none(suffix: str, record: str, tmp_path: Path, refused: Callable[[Path], str]) -> None:
     path = tmp_path / f"log{suffix}"
@@ -334,6 +348,10 @@ def test_mistaken_text(wrong: str, tmp_path: Path, refused: Callable[[Path], str
         (("--columns.observations", "wheel_*"), "'wheel_*'"),
         (("--columns.observations", "x", "--columns.rewards", "*"), "needs one field"),
         (("--columns.observations", "name"), "text"),
+        (("--columns.observations", "x", "--columns.actions", "y", "--columns.choices", "3"), "action 3 in row 1"),
+        (("--columns.observations", "x", "--columns.actions", "y", "--columns.choices", "1"), "1 numbered actions"),
+        (("--columns.observations", "y", "--columns.actions", "x", "y", "--columns.choices", "9"), "in 2 columns"),
+        (("--columns.observations", "x", "--columns.choices", "2"), "has no actions"),
     ],
 )
 def test_mistaken_mappings(asked: tuple[str, ...], word: str, tmp_path: Path, refused: Callable[..., str]) -> None:

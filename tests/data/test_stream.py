@@ -17,6 +17,7 @@ from waypost.data.columns import Columns
 from waypost.data.dataset import Dataset
 from waypost.data.large import obtain
 from waypost.data.mapped import NpzWriter, is_mapped, map_npz
+from waypost.data.sources import save
 from waypost.data.stream import Stream, divide, sample, zeros
 from waypost.errors import WaypostError
 
@@ -253,6 +254,18 @@ def test_what_fits_is_loaded_and_what_does_not_is_mapped(file: Path, monkeypatch
         assert streamed
         assert is_mapped(data.observations)
         assert obtain(source, Columns(), "auto", nothing)[1]
+
+
+def test_mapped_data_have_the_choices_that_were_asked_for(tmp_path: Path) -> None:
+    data = Dataset.from_arrays(np.arange(9.0), actions=np.arange(9) % 3)
+    save(data, tmp_path / "data.npz")
+    for choices, count in ((None, None), (3, 3), (0, None)):
+        found, streamed = obtain(tmp_path / "data.npz", Columns(choices=choices), "always", nothing)
+        assert streamed
+        assert is_mapped(found.observations)
+        assert found.action_count == count
+    with pytest.raises(WaypostError, match="action 2 in row 2; 2 numbered actions"):
+        obtain(tmp_path / "data.npz", Columns(choices=2), "always", nothing)
 
 
 def test_what_neither_fits_nor_can_be_mapped_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,16 @@ def test_a_page_for_agents_of_every_kind(run: waypost.Run, tmp_path: Path) -> No
         assert "</html>" in page
 
 
+def test_a_page_for_numbered_actions(tmp_path: Path) -> None:
+    rows = np.arange(40)
+    states = np.random.default_rng(0).normal(size=(40, 4))
+    data = waypost.load({"obs": states, "action": rows % 2, "reward": np.ones(40), "terminal": rows % 10 == 9})
+    each = waypost.train("por", data, env="CartPole-v1", evaluation=PROTOCOL, **TINY)
+    page = write_report(each, tmp_path / "page.html").read_text()
+    assert "CartPole-v1" in page
+    assert "</html>" in page
+
+
 def test_every_field_has_its_line() -> None:
     docs = field_docs(Config)
     assert set(docs) == set(Config.__dataclass_fields__)

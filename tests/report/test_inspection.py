@@ -18,7 +18,7 @@ from waypost.data.dataset import Dataset
 from waypost.data.findings import Column
 from waypost.data.inspect import inspect
 from waypost.report import inspection as page
-from waypost.report.page import SPACE
+from waypost.report.page import DASH, SPACE
 
 ROWS = 600
 
@@ -146,6 +146,28 @@ def test_many_columns_and_actions_are_cut_short_and_said_so() -> None:
     assert "action 25" in outline.cells
 
 
+def choosing(count: int = 4) -> Dataset:
+    """The same walk by numbered actions, of which the last is never taken."""
+    return data(actions=np.random.default_rng(1).integers(0, count - 1, ROWS), action_count=count)
+
+
+def test_page_shows_how_often_each_of_the_numbered_actions_is_taken() -> None:
+    dataset = choosing()
+    text = html(dataset)
+    outline = Outline(text)
+    assert_self_contained(text)
+    assert pictures(text)[-1] == "How often each of the 4 numbered actions is taken."
+    assert sum("action" in words for words in pictures(text)) == 2
+    assert "Ranges of all columns but the action" in outline.plain
+    assert "Histogram of action" not in text
+    cells = outline.cells
+    assert cells[cells.index("State and action") + 1] == "2 columns, 4 numbered actions"
+    assert cells[cells.index("Actions taken") + 1].endswith("3 in 0 %")
+    at = cells.index("4 numbered actions")
+    assert cells[at - 6 : at] == ["action", "action", "0", DASH, DASH, "2"]
+    assert "Note, unused actions: 1 of 4 numbered actions are never taken (3)" in outline.plain
+
+
 # -- figures ---------------------------------------------------------------------------------------
 
 
@@ -198,6 +220,13 @@ def test_action_histogram_shows_the_bounds() -> None:
     assert axes.get_title(loc="left") == "action 3"
 
 
+def test_choice_bars_are_as_high_as_the_choices_are_frequent() -> None:
+    axes = page.choice_bars((5, 0, 7)).axes[0]
+    assert [bar.get_height() for bar in axes.patches] == [5, 0, 7]
+    assert [bar.get_x() + bar.get_width() / 2 for bar in axes.patches] == pytest.approx([0, 1, 2])
+    assert axes.get_xlabel() == "number of the action"
+
+
 def test_column_ranges_reach_from_smallest_to_largest() -> None:
     columns = [
         Column("a$b$", "observation", -2, 0, 1, 5, False, None),
@@ -220,8 +249,9 @@ def verdicts(dataset: Dataset) -> dict[str, tuple[bool, str]]:
     return {support.algorithm: (support.supported, support.why) for support in found}
 
 
-def test_whole_data_support_every_algorithm() -> None:
-    assert all(supported for supported, _ in verdicts(data()).values())
+def test_whole_data_support_every_algorithm_for_such_actions() -> None:
+    assert all(supported is ALGORITHMS[name].continuous for name, (supported, _) in verdicts(data()).items())
+    assert all(supported is ALGORITHMS[name].discrete for name, (supported, _) in verdicts(choosing()).items())
 
 
 def test_without_actions_por_trains_in_part_and_bc_not_at_all() -> None:
@@ -254,6 +284,21 @@ def test_without_any_next_state_nothing_that_looks_ahead_can_learn() -> None:
     assert found["por"] == (False, "no row has a known next state: store next_observations")
 
 
+def test_algorithms_that_cannot_learn_such_actions_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Chooser(ALGORITHMS["bc"]):
+        continuous: ClassVar = False
+
+    class Pusher(ALGORITHMS["bc"]):
+        discrete: ClassVar = False
+
+    monkeypatch.setitem(ALGORITHMS, "chooser", Chooser)
+    monkeypatch.setitem(ALGORITHMS, "pusher", Pusher)
+    why = "actions are numbered: it learns vectors of numbers only"
+    assert verdicts(choosing())["pusher"] == (False, why)
+    assert verdicts(choosing())["chooser"][0]
+    assert verdicts(data())["chooser"] == (False, "actions are vectors: it learns to choose among numbered ones only")
+
+
 def test_what_an_algorithm_needs_is_read_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
     class Dreamer(ALGORITHMS["bc"]):
         needs: ClassVar = frozenset({"rewards"})
@@ -284,6 +329,13 @@ def test_the_terminal_shows_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     assert re.search(r"action 1 +│ +-0\.99", text)
     assert re.search(r"por +│ no +│ all rewards are 0", text)
     assert text.rstrip().splitlines()[-1] == "600 transitions in 15 episodes: 1 warning, 1 note"
+
+
+def test_the_terminal_shows_numbered_actions(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = shown(choosing(), monkeypatch)
+    assert "2 columns, 4 numbered actions" in text
+    assert re.search(r"actions taken +│ 0 in .* %, 1 in .* %, 2 in .* %, 3 in 0 %", text)
+    assert re.search(r"action +│ +0 +│ +- +│ +- +│ +2 +│ +4 numbered actions", text)
 
 
 def test_names_are_not_markup_in_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

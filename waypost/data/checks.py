@@ -66,13 +66,21 @@ class Look:
     def saturation(self) -> np.ndarray:
         """Share of the rows at a bound, for each action."""
         actions, low, high = self.dataset.actions, self.dataset.action_low, self.dataset.action_high
-        if actions is None or low is None or high is None:
+        if actions is None or low is None or high is None or self.dataset.action_count is not None:
             return np.zeros(0)
         edge = EDGE * (high - low)
         at_bound = sum(
             ((abs(strip - low) <= edge) | (abs(strip - high) <= edge)).sum(axis=0) for strip in _strips(actions)
         )
         return np.where(high > low, at_bound / len(actions), 0.0)
+
+    @cached_property
+    def taken(self) -> np.ndarray:
+        """In how many rows each of the numbered actions is taken."""
+        actions, count = self.dataset.actions, self.dataset.action_count
+        if actions is None or count is None:
+            return np.zeros(0, np.int64)
+        return np.bincount(actions[~np.isnan(actions)].astype(np.int64), minlength=count)
 
 
 def no_signal(dataset: Dataset) -> str:
@@ -185,7 +193,7 @@ def _rewards(look: Look) -> Iterator[Finding]:
 
 def _outside(look: Look) -> Iterator[Finding]:
     actions, low, high = look.dataset.actions, look.dataset.action_low, look.dataset.action_high
-    if actions is None or low is None or high is None:
+    if actions is None or low is None or high is None or look.dataset.action_count is not None:
         return
     slack = 1e-5 * np.maximum(1, np.maximum(abs(low), abs(high)))
     with np.errstate(invalid="ignore"):
@@ -206,18 +214,43 @@ def _outside(look: Look) -> Iterator[Finding]:
 
 
 def _discrete(look: Look) -> Iterator[Finding]:
-    """A single action of small whole numbers is an index, not a size."""
-    actions = look.dataset.actions
-    if actions is None or actions.shape[1] != 1:
+    """A single action of small whole numbers is an index, not a size, unless somebody said so."""
+    dataset = look.dataset
+    if dataset.actions is None or dataset.action_count_said or dataset.action_count or dataset.action_size != 1:
         return
-    sample = actions[: 10 * SAMPLE, 0]
-    if (sample == np.floor(sample)).all() and sample.min() >= 0 and 1 < sample.max() < 100:
+    sample = dataset.actions[: 10 * SAMPLE, 0]
+    if (sample == np.floor(sample)).all() and sample.min() >= 0 and 1 <= sample.max() < 100:
+        largest = int(np.nanmax(dataset.actions))
         yield _finding(
             "warning",
             "discrete-actions",
-            f"the actions look like choices numbered from 0 to {actions.max():g}: algorithms here read them as sizes; "
-            "store one column per choice instead, 1 for the one taken",
-            count=len(actions),
+            f"the actions look like choices numbered from 0 to {largest}, and are read as sizes: if they are choices, "
+            f"say --columns.choices {largest + 1} (in Python: data.numbered({largest + 1})), else "
+            "--columns.choices 0",
+            count=len(dataset),
+        )
+
+
+def _unused(look: Look) -> Iterator[Finding]:
+    """Numbered actions of which the data show nothing."""
+    never = np.flatnonzero(look.taken == 0)
+    if not len(never) or len(never) == len(look.taken):
+        return
+    if len(never) == len(look.taken) - 1 and len(look.dataset) > 1:
+        yield _finding(
+            "warning",
+            "dead-actions",
+            f"only action {look.taken.argmax()} of {len(look.taken)} is ever taken: there is nothing to choose; check "
+            "that the reader takes the right column",
+            count=len(never),
+        )
+    else:
+        yield _finding(
+            "note",
+            "unused-actions",
+            f"{len(never)} of {len(look.taken)} numbered actions are never taken ({_listed(map(str, never))}): nothing "
+            "can be learned of them",
+            count=len(never),
         )
 
 
@@ -236,7 +269,7 @@ def _dead(look: Look) -> Iterator[Finding]:
             count=len(dead),
         )
     actions = look.dataset.actions
-    if actions is not None:
+    if actions is not None and look.dataset.action_count is None:
         dead = np.flatnonzero(np.equal(*_ranges(actions)))
         if len(dead):
             yield _finding(
@@ -359,6 +392,7 @@ CHEAP: tuple[Callable[[Look], Iterator[Finding]], ...] = (
     _rewards,
     _outside,
     _discrete,
+    _unused,
     _dead,
     _scales,
     _jumps,
@@ -451,6 +485,8 @@ def with_gaps(dataset: Dataset) -> Dataset:
 def _names(dataset: Dataset) -> list[str]:
     """Names of the observation columns, then of the actions."""
     observations = dataset.observation_names or tuple(f"observation {i}" for i in range(dataset.observation_size))
+    if dataset.action_count is not None:
+        return [*observations, "action"]  # "action 0" is the first of those to choose from
     return [*observations, *(f"action {i}" for i in range(dataset.action_size or 0))]
 
 
@@ -475,8 +511,12 @@ def columns_of(dataset: Dataset) -> Iterator[Column]:
             low, high = float(known.min()), float(known.max())
             dead = low == high and len(values) > 1
             twin = None if dead else seen.setdefault(hashlib.blake2b(values.data).digest(), name)
+            twin = twin if twin != name else None
+            if kind == "action" and dataset.action_count is not None:
+                yield Column(name, kind, low, None, None, high, dead, twin, dataset.action_count)
+                continue
             mean, std = float(known.mean(dtype=np.float64)), float(known.std(dtype=np.float64))
-            yield Column(name, kind, low, mean, std, high, dead, twin if twin != name else None)
+            yield Column(name, kind, low, mean, std, high, dead, twin)
 
 
 def duplicates(columns: Sequence[Column]) -> Iterator[Finding]:

@@ -8,13 +8,13 @@ names people use.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
 
-from waypost.data.dataset import BLOCK, Dataset
+from waypost.data.dataset import BLOCK, WHOLE, Dataset
 from waypost.errors import WaypostError
 
 
@@ -38,9 +38,16 @@ class Columns:
     """A number or name that is the same in all rows of an episode."""
     time: str | None = None
     """Rows of an episode are put in this order; by default they are taken as they come."""
+    choices: int | None = None
+    """How many actions there are to choose from, if each is the number of one, from 0; 0 = they are sizes."""
 
     def __bool__(self) -> bool:
-        return any(getattr(self, field.name) for field in fields(self))
+        return self.choices is not None or self.roles
+
+    @property
+    def roles(self) -> bool:
+        """Whether any field is given a role."""
+        return any(getattr(self, role) for role in USUAL)
 
 
 def columns_from_json(record: dict[str, Any]) -> Columns:
@@ -66,6 +73,8 @@ _PREFIXES = {
 }
 """Where a role has no field of its own: what the names of its single columns begin with."""
 _WIDE = ("observations", "actions", "next_observations")
+MOST_JUDGED = 1000
+"""Whole actions that reach this are not taken for numbers of choices unless somebody says so."""
 
 
 def build(source: Mapping[str, Any], columns: Columns, name: str, **known: Any) -> Dataset:
@@ -83,6 +92,7 @@ def build(source: Mapping[str, Any], columns: Columns, name: str, **known: Any) 
     if "next_valid" in known:
         roles["next_valid"] = _flag(known.pop("next_valid"), rows, "next_valid", name)
     names = _names(chosen["observations"], roles["observations"])
+    whole = "actions" in roles and _whole(source, chosen["actions"], roles["actions"])
     episode, time = roles.pop("episode", None), roles.pop("time", None)
     if rows and (episode is not None or time is not None):
         order = _order(episode, time, rows)
@@ -106,9 +116,27 @@ def build(source: Mapping[str, Any], columns: Columns, name: str, **known: Any) 
             roles, left_out = _without_runs(roles)
             if left_out:
                 notes.append(f"{left_out} rows left out that began where the task was already over (runs of terminals)")
-    return Dataset.from_arrays(
+    dataset = Dataset.from_arrays(
         **roles, **known, observation_names=names, notes=tuple(notes), name=name, finite=False, copy=False
     )
+    return judged(dataset, whole) if columns.choices is None else dataset
+
+
+def judged(dataset: Dataset, whole: bool) -> Dataset:
+    """The data with actions taken as numbers of choices where they are `whole`: stored as integers or truth values.
+
+    That is how everybody stores choices, in a single column, and hardly anybody a size.
+    """
+    actions = dataset.actions
+    if not whole or actions is None or actions.shape[1] != 1 or dataset.action_count is not None:
+        return dataset
+    lowest, largest = np.fmin.reduce(actions[:, 0]), np.fmax.reduce(actions[:, 0])
+    if lowest >= 0 and largest < MOST_JUDGED:
+        return dataset.numbered(max(2, int(largest) + 1), said=False)
+    if lowest >= 0:
+        note = f"{WHOLE} up to {largest:.0f}: taken as sizes; if they are numbers of choices, say --columns.choices N"
+        return replace(dataset, notes=(*dataset.notes, note))
+    return dataset
 
 
 def choose(available: list[str], columns: Columns, name: str) -> tuple[dict[str, list[str]], list[str]]:
@@ -181,6 +209,12 @@ def _values(source: Mapping[str, Any], names: list[str], role: str, name: str) -
     if len(lengths) > 1:
         raise WaypostError(f"{name}: the fields of {role} have {' and '.join(map(str, sorted(lengths)))} rows")
     return np.concatenate([part if part.ndim == 2 else part[:, None] for part in parts], axis=1)
+
+
+def _whole(source: Mapping[str, Any], names: list[str], values: np.ndarray) -> bool:
+    """Whether a role is stored as integers or truth values; a table knows it also of a column with empty cells."""
+    told = getattr(source, "whole", None)
+    return values.dtype.kind in "iub" if told is None else all(map(told, names))
 
 
 def _kind(values: np.ndarray) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,11 @@ from waypost.errors import WaypostError
 
 Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
+
+MOST_CHOICES = 1 << 24
+"""Whole numbers up to here are exact as 32-bit floats."""
+WHOLE = "actions are stored as whole numbers"
+"""How the note of a reader begins that had to judge whether they are numbered."""
 
 
 class Labels(NamedTuple):
@@ -56,6 +61,8 @@ class Dataset:
     """Upper bound of each action."""
     action_count: int | None = None
     """How many numbered actions there are to choose from, 0 to count - 1 in the one column; None: they are vectors."""
+    action_count_said: bool = False
+    """The source or a person said whether actions are numbered; else it was judged by how they are stored."""
     name: str = "data"
     """What the person called it."""
     task: str | None = None
@@ -131,8 +138,7 @@ class Dataset:
             if actions.shape[1] == 0:
                 raise WaypostError(f"{name}: actions have no columns; leave them out for action-free data")
             if action_count is not None:
-                _choices(name, actions, action_count)
-                action_low, action_high = np.zeros(1), np.full(1, action_count - 1)
+                action_low, action_high = _choices(name, actions, action_count)
             action_low, action_high = _bounds(name, actions, action_low, action_high)
         else:
             action_low = action_high = action_count = None
@@ -158,6 +164,7 @@ class Dataset:
             action_low=action_low,
             action_high=action_high,
             action_count=action_count,
+            action_count_said=action_count is not None,
             name=name,
             task=task,
             observation_names=observation_names,
@@ -241,7 +248,7 @@ class Dataset:
 
     def fingerprint(self) -> str:
         """A short digest of the contents: two data sets with the same one hold the same rows."""
-        digest = hashlib.sha256()
+        digest = hashlib.sha256(b"" if self.action_count is None else f"{self.action_count} choices".encode())
         for name, values in self.columns.items():
             digest.update(f"{name}{values.shape}{values.dtype}".encode())
             digest.update(np.ascontiguousarray(values).view(np.uint8).data)
@@ -308,9 +315,28 @@ class Dataset:
         rows = held[self.episode_of]
         return self.keep(~rows), self.keep(rows)
 
+    def numbered(self, count: int, said: bool = True) -> Dataset:
+        """The same data with each action taken as the number of one of `count` choices; 0: as the size it is stored as.
+
+        `said` is False where a reader only judges so.
+        """
+        actions, low, high = self.require("actions"), self.action_low, self.action_high
+        if count != 0:
+            low, high = _choices(self.name, actions, count)
+        elif self.action_count is not None:
+            low = high = None
+        low, high = _bounds(self.name, actions, low, high)
+        notes = _without_judgement(self.notes)
+        if count and not said:
+            notes += (f"{WHOLE}: taken as numbers of {count} choices; if they are sizes, say --columns.choices 0",)
+        known: dict[str, Any] = {"action_count": count or None, "action_count_said": said}
+        return replace(self, **known, action_low=low, action_high=high, notes=notes)
+
     def without_actions(self) -> Dataset:
         """Action-free data: enough for V and the guide."""
-        return replace(self, actions=None, action_low=None, action_high=None, action_count=None)
+        known: dict[str, Any] = {"action_count": None, "action_count_said": False}
+        notes = _without_judgement(self.notes)
+        return replace(self, actions=None, action_low=None, action_high=None, **known, notes=notes)
 
     def without_rewards(self) -> Dataset:
         """Reward-free data: enough for the executor."""
@@ -338,7 +364,7 @@ def concatenate(parts: Sequence[Dataset], name: str | None = None) -> Dataset:
         raise WaypostError("nothing to concatenate; at least one data set is needed")
     first = parts[0]
     for part in parts[1:]:
-        for what in ("observation_size", "action_size", "action_count"):
+        for what in ("observation_size", "action_size"):
             sizes = getattr(first, what), getattr(part, what)
             if None not in sizes and sizes[0] != sizes[1]:
                 raise WaypostError(
@@ -347,24 +373,57 @@ def concatenate(parts: Sequence[Dataset], name: str | None = None) -> Dataset:
     common = [column for column in first.columns if all(column in part.columns for part in parts)]
     columns: dict[str, Any] = {column: np.concatenate([getattr(part, column) for part in parts]) for column in common}
     low = high = None
+    count, said = None, False
     if "actions" in common:
+        count, said = reduce(partial(common_count, name or first.name), map(numbering, parts))
+        # What looked like choices and is none has the bounds of the sizes it holds.
+        parts = [part.numbered(0) if count is None and part.action_count else part for part in parts]
         low = np.minimum.reduce([part.require("action_low") for part in parts])
         high = np.maximum.reduce([part.require("action_high") for part in parts])
-    counts = {part.action_count for part in parts if part.actions is not None}
-    if "actions" in common and len(counts) > 1:
-        raise WaypostError(f"{first.name} and others: actions are numbered in some parts only; they must agree")
+    else:
+        parts = [part.without_actions() for part in parts]
     same_names = all(part.observation_names == first.observation_names for part in parts)
     whole = Dataset(
         **{"actions": None, "rewards": None, **columns},
         action_low=low,
         action_high=high,
-        action_count=counts.pop() if "actions" in common else None,
+        action_count=count,
+        action_count_said=said,
         name=name or "+".join(part.name for part in parts),
         task=first.task if all(part.task == first.task for part in parts) else None,
         observation_names=first.observation_names if same_names else (),
         notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
     )
+    if count is not None:
+        whole = whole.numbered(count, said)
     return whole._frozen()
+
+
+Numbering = tuple[int | None, bool]
+"""How many numbered actions there are, if they are numbered, and whether anybody said so."""
+
+
+def numbering(dataset: Dataset) -> Numbering:
+    return dataset.action_count, dataset.action_count_said
+
+
+def common_count(name: str, one: Numbering, other: Numbering) -> Numbering:
+    """What holds for two data sets together: what was only judged by the looks of one gives way."""
+    said = one[1] or other[1]
+    counts = [count for count, _ in (one, other) if count is not None]
+    known = [count for count, sure in (one, other) if sure and count is not None]
+    if len(counts) == 2 and all(max(counts) == count for count in known):
+        return max(counts), said
+    if len(counts) < 2 and not known:
+        return None, said
+    kinds = (f"{count} numbered actions" if count else "actions that are not numbered" for count, _ in (one, other))
+    raise WaypostError(
+        f"{name}: {' and '.join(kinds)} in different parts; say with --columns.choices how many there are"
+    )
+
+
+def _without_judgement(notes: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(note for note in notes if not note.startswith(WHOLE))
 
 
 # -- the checks ---------------------------------------------------------------------------------
@@ -414,16 +473,24 @@ def _jumps(observations: np.ndarray, next_observations: np.ndarray) -> np.ndarra
     return jumps
 
 
-def _choices(name: str, actions: np.ndarray, count: int) -> None:
-    """Raise unless the actions are numbers of so many choices."""
-    if count < 2 or actions.shape[1] != 1:
-        raise WaypostError(f"{name}: {count} numbered actions in {actions.shape[1]} columns; 2 or more, in one column")
-    wrong = (actions != np.floor(actions)) | (actions < 0) | (actions >= count)
-    if wrong.any():
-        row = int(wrong[:, 0].argmax())
+def _choices(name: str, actions: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The smallest and the largest of so many choices, once it is certain that the actions are numbers of them."""
+    if not 2 <= count <= MOST_CHOICES or actions.shape[1] != 1:
         raise WaypostError(
-            f"{name}: action {actions[row, 0]:g} in row {row}; numbered actions are whole, from 0 to {count - 1}"
+            f"{name}: {count} numbered actions in {actions.shape[1]} column{'s' if actions.shape[1] > 1 else ''}; "
+            f"2 to {MOST_CHOICES}, in one column, are possible"
         )
+    for first in range(0, len(actions), BLOCK):
+        block = actions[first : first + BLOCK, 0]
+        # What is not finite is left for `checked` to find.
+        wrong = np.isfinite(block) & ((block != np.floor(block)) | (block < 0) | (block >= count))
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise WaypostError(
+                f"{name}: action {block[row]:g} in row {first + row}; "
+                f"{count} numbered actions are whole numbers from 0 to {count - 1}"
+            )
+    return np.zeros(1), np.full(1, count - 1)
 
 
 def _bounds(

@@ -14,6 +14,9 @@ warning  it trains, but most likely on something other than what the person mean
 note     worth knowing
 """
 
+MOST_LISTED = 8
+"""Numbered actions whose frequencies are told one by one."""
+
 
 @dataclass(frozen=True)
 class Spread:
@@ -44,7 +47,10 @@ class Spread:
 
 @dataclass(frozen=True)
 class Column:
-    """One column of the observations or actions, or the rewards; numbers are None where nothing is finite."""
+    """One column of the observations or actions, or the rewards; numbers are None where nothing is finite.
+
+    Mean and deviation are None also where the numbers only tell which of several actions was taken.
+    """
 
     name: str
     kind: Literal["observation", "action", "reward"]
@@ -56,11 +62,17 @@ class Column:
     """It never changes."""
     duplicate_of: str | None
     """An earlier column that holds the same numbers."""
+    choices: int | None = None
+    """How many numbered actions there are, if it holds their numbers."""
 
     @property
     def remark(self) -> str:
-        """What is odd about it, in words."""
-        return "never changes" if self.dead else f"same as {self.duplicate_of}" if self.duplicate_of else ""
+        """What is special about it, in words."""
+        if self.dead:
+            return "never changes"
+        if self.duplicate_of:
+            return f"same as {self.duplicate_of}"
+        return f"{self.choices} numbered actions" if self.choices else ""
 
 
 @dataclass(frozen=True)
@@ -106,6 +118,10 @@ class Inspection:
     episodes: int
     observation_size: int
     action_size: int | None
+    action_count: int | None
+    """How many numbered actions there are; None where actions are vectors or missing."""
+    taken: tuple[int, ...]
+    """In how many rows each of the numbered actions is taken."""
     lengths: Spread
     returns: Spread | None
     """None without rewards."""
@@ -118,7 +134,7 @@ class Inspection:
     """Rows whose next state is not known."""
     columns: tuple[Column, ...]
     saturation: tuple[float, ...]
-    """Share of the rows at a bound, for each action."""
+    """Share of the rows at a bound, for each action; nothing where actions are numbered."""
     repeated: float
     """Share of the rows that hold the same transition as an earlier one."""
     findings: tuple[Finding, ...]
@@ -138,14 +154,13 @@ class Inspection:
 
     def facts(self) -> list[tuple[str, str]]:
         """The summary in words: what it is about, and what there is."""
-        rows, actions = self.rows, self.action_size
+        rows, actions = self.rows, f"{self.action_size} actions" if self.action_size else "no actions"
+        if self.action_count is not None:
+            actions = f"{self.action_count} numbered actions"
         facts = [
             ("transitions", grouped(rows)),
             ("episodes", grouped(self.episodes)),
-            (
-                "state and action",
-                f"{self.observation_size} columns, {f'{actions} actions' if actions else 'no actions'}",
-            ),
+            ("state and action", f"{self.observation_size} columns, {actions}"),
             ("episode length", str(self.lengths)),
             ("return", str(self.returns or "no rewards")),
         ]
@@ -160,7 +175,18 @@ class Inspection:
         ]
         if self.saturation:
             facts.append(("actions at a bound", f"up to {percent(max(self.saturation))} of the rows"))
+        if self.taken:
+            facts.append(("actions taken", self._often()))
         return facts
+
+    def _often(self) -> str:
+        """How often each action is taken; of many actions, only the most frequent ones."""
+        shares = [(number, percent(times / max(sum(self.taken), 1))) for number, times in enumerate(self.taken)]
+        if len(shares) <= MOST_LISTED:
+            return ", ".join(f"{number} in {share}" for number, share in shares)
+        often = sorted(shares, key=lambda each: -self.taken[each[0]])[:MOST_LISTED]
+        words = ", ".join(f"{number} in {share}" for number, share in often)
+        return f"most often {words}; {grouped(self.taken.count(0))} of {grouped(len(shares))} never"
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON: no NaN, no tuples."""

@@ -10,7 +10,7 @@ from typing import Literal
 from waypost.data.columns import Columns
 from waypost.data.dataset import Dataset
 from waypost.data.mapped import is_mapped, map_npz, mappable
-from waypost.data.sources import Progress, load
+from waypost.data.sources import Progress, as_said, load
 from waypost.errors import WaypostError
 from waypost.memory import available_memory
 
@@ -38,10 +38,10 @@ def obtain(
         name, need, mapping = source.name, size(source), is_mapped(source.observations)
     else:
         path = Path(source).expanduser()
-        name, need, mapping = str(source), stored_size(path), not columns and mappable(path)
+        name, need, mapping = str(source), stored_size(path), not columns.roles and mappable(path)
     room = available_memory()
     if mapping and (choice == "always" or (choice == "auto" and need > MEMORY_SHARE * room)):
-        return source if isinstance(source, Dataset) else map_npz(path), True
+        return source if isinstance(source, Dataset) else as_said(map_npz(path), columns), True
     held = isinstance(source, Dataset) and not mapping
     if need > room and not held:
         way_out = "use --stream auto" if mapping else "make it an .npz that can be streamed: see docs/large-data.md"

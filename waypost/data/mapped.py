@@ -15,6 +15,7 @@ import struct
 import tempfile
 import zipfile
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple, NoReturn
@@ -23,7 +24,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from waypost.checkpoint import replacing
-from waypost.data.dataset import Dataset
+from waypost.data.dataset import Dataset, Numbering, common_count, numbering
 from waypost.data.formats.arrays import BOUNDS, ROWS, facts_of, read_facts
 from waypost.data.formats.npz import MARK
 from waypost.data.formats.reading import reading
@@ -167,6 +168,7 @@ class NpzWriter:
         self.rows = 0
         self._first: Dataset | None = None
         self._bounds: dict[str, np.ndarray] = {}
+        self._numbering: Numbering = None, False
         self._columns: dict[str, IO[bytes]] = {}
 
     def __enter__(self) -> NpzWriter:
@@ -190,11 +192,14 @@ class NpzWriter:
             # Its rows are not kept, only what they are like.
             self._first = block.keep(np.arange(len(block)) == 0)
             self._columns = {role: (self._folder / role).open("wb") for role in arrays}
+            self._numbering = numbering(block)
         self._alike(block, arrays)
+        self._numbering = common_count(block.name, self._numbering, numbering(block))
         for role, values in arrays.items():
             self._columns[role].write(np.ascontiguousarray(values).data)
         for bound, side in zip(BOUNDS, (np.minimum, np.maximum), strict=True):
-            values = getattr(block, bound)
+            # What looks like choices may yet turn out to be sizes.
+            values = getattr(block.numbered(0) if block.action_count else block, bound)
             if values is not None:
                 self._bounds[bound] = side(self._bounds.get(bound, values), values)
         self.rows += len(block)
@@ -215,7 +220,11 @@ class NpzWriter:
     def _assemble(self) -> None:
         if self._first is None:
             raise WaypostError(f"{self.path}: no transitions; at least one row is needed")
-        small = {MARK: np.asarray(json.dumps(facts_of(self._first))), **self._bounds}
+        count, _ = self._numbering
+        if count is not None:
+            self._bounds = {bound: np.full(1, at, np.float32) for bound, at in zip(BOUNDS, (0, count - 1), strict=True)}
+        facts = facts_of(replace(self._first, action_count=count))
+        small = {MARK: np.asarray(json.dumps(facts)), **self._bounds}
         with replacing(self.path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
             for name, values in small.items():
                 with _entry(archive, name) as entry:

@@ -59,7 +59,7 @@ def read(source: Source, columns: Columns | None = None, progress: Progress | No
     if isinstance(source, Dataset):
         return source
     if not isinstance(source, str | Path):
-        return _in_memory(source, columns)
+        return as_said(_in_memory(source, columns), columns)
     parts = [_one(part, columns, progress) for part in _parts(str(source))]
     return parts[0] if len(parts) == 1 else concatenate(parts, str(source))
 
@@ -163,14 +163,19 @@ def _file(path: Path, columns: Columns) -> Dataset:
     chosen = BY_SUFFIX.get(path.suffix.lower())
     if chosen is None:
         raise WaypostError(f"{path}: not a data file; known are {', '.join(_suffixes())}")
-    return chosen.read(path, columns)
+    return as_said(chosen.read(path, columns), columns)
+
+
+def as_said(dataset: Dataset, columns: Columns) -> Dataset:
+    """The data with actions of the kind that was asked for."""
+    return dataset if columns.choices is None else dataset.numbered(columns.choices)
 
 
 def _folder(path: Path, columns: Columns) -> Dataset:
     if _is_minari(path):
         from waypost.data.formats import minari
 
-        return minari.read(path, columns)
+        return as_said(minari.read(path, columns), columns)
     return concatenate([_file(file, columns) for file in _files(path)], str(path))
 
 
@@ -288,4 +293,4 @@ def _minari(name: str, columns: Columns) -> Dataset:
     from waypost.data.formats import minari
 
     folder = minari.stored(name)
-    return minari.read(folder, columns).named(name)
+    return as_said(minari.read(folder, columns), columns).named(name)

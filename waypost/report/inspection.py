@@ -41,6 +41,11 @@ def _support(name: str, algorithm: type[Algorithm], dataset: Dataset) -> Support
     if missing:
         hint = algorithm.without.get(missing[0]) if len(missing) == 1 else None
         return Support(name, False, f"the data have no {' and no '.join(missing)}" + (f"; {hint}" if hint else ""))
+    if dataset.actions is not None and "actions" in algorithm.needs:
+        if dataset.action_count is not None and not algorithm.discrete:
+            return Support(name, False, "actions are numbered: it learns vectors of numbers only")
+        if dataset.action_count is None and not algorithm.continuous:
+            return Support(name, False, "actions are vectors: it learns to choose among numbered ones only")
     if "rewards" in algorithm.needs:
         silent = no_signal(dataset)
         if silent:
@@ -69,7 +74,7 @@ def render_inspection(inspection: Inspection, dataset: Dataset) -> str:
         facts=[(what[0].upper() + what[1:], words) for what, words in inspection.facts()],
         supports=inspection.supports,
         pictures=_pictures(dataset, inspection.columns),
-        actions=_action_pictures(dataset),
+        actions=_action_pictures(dataset, inspection.taken),
         unseen_actions=max(0, (dataset.action_size or 0) - MOST_ACTIONS),
         columns=[(column.name, _cells(column)) for column in inspection.columns],
     )
@@ -112,9 +117,10 @@ def _pictures(dataset: Dataset, columns: Sequence[Column]) -> list[Picture]:
         pictures.append(
             picture(coverage_map(seen), f"Where the data are: {seen.words}.", f"Density of the states: {seen.words}.")
         )
-    drawn = [column for column in columns if column.min is not None]
+    drawn = [column for column in columns if column.mean is not None]
     if drawn:
-        of = f"the first {MOST_COLUMNS} of {len(drawn)} columns" if len(drawn) > MOST_COLUMNS else "all columns"
+        every = "all columns" if dataset.action_count is None else "all columns but the action"
+        of = f"the first {MOST_COLUMNS} of {len(drawn)} columns" if len(drawn) > MOST_COLUMNS else every
         pictures.append(
             picture(
                 column_ranges(drawn[:MOST_COLUMNS]),
@@ -125,9 +131,12 @@ def _pictures(dataset: Dataset, columns: Sequence[Column]) -> list[Picture]:
     return pictures
 
 
-def _action_pictures(dataset: Dataset) -> list[Picture]:
+def _action_pictures(dataset: Dataset, taken: Sequence[int]) -> list[Picture]:
     if dataset.actions is None:
         return []
+    if taken:
+        words = f"How often each of the {len(taken)} numbered actions is taken."
+        return [picture(choice_bars(taken), words, words)]
     rows = _sample(len(dataset))
     pictures = []
     for number in range(min(dataset.actions.shape[1], MOST_ACTIONS)):
@@ -237,6 +246,18 @@ def action_histogram(values: np.ndarray, number: int, bounds: Sequence[float]) -
         axes.axvline(bound, color=BOUND, lw=1.2, ls="--")
     _finish(axes, "value; dashed: bounds", "rows")
     axes.set_title(f"action {number}", loc="left")
+    return figure
+
+
+@STYLED
+def choice_bars(taken: Sequence[int]) -> Figure:
+    """Show how often each of the numbered actions is taken."""
+    figure = new_figure(3.4, 2.3)
+    axes = figure.add_subplot()
+    axes.bar(range(len(taken)), taken, color=INK, width=max(0.8, len(taken) / 150))  # never too thin to be seen
+    _finish(axes, "number of the action", "rows")
+    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    axes.set_xlim(-0.7, len(taken) - 0.3)
     return figure
 
 

@@ -84,7 +84,7 @@ def read(path: Path, columns: Columns) -> Dataset:
         episodes = list(storage.get_episodes(range(storage.total_episodes)))
         if not episodes:
             raise WaypostError(f"{path}: has no episodes")
-        if MARK in metadata and not columns:
+        if MARK in metadata and not columns.roles:
             return _ours(episodes, metadata, storage.action_space, str(path))
         env = _environment(metadata)
         states = _as_declared(storage.observation_space, json.loads(metadata["observation_space"]))
@@ -133,8 +133,8 @@ def _episodes(
     flat, names = _flattener(states, keys, name)
     if isinstance(states, gym.spaces.Box):
         names = ()  # its numbers have no names of their own
-    if not isinstance(actions, gym.spaces.Box):
-        raise WaypostError(f"{name}: actions are {actions}; a Box of numbers is needed")
+    if not isinstance(actions, gym.spaces.Box | gym.spaces.Discrete):
+        raise WaypostError(f"{name}: actions are {actions}; a Box of numbers or Discrete is needed")
     parts: list[dict[str, np.ndarray]] = []
     left_out = 0
     for episode in episodes:
@@ -151,12 +151,19 @@ def _episodes(
             f"read as {maze} that never ends: the task ends where the goal is reached; "
             f"{left_out} rows that began there left out",
         )
+    known: dict[str, Any]
+    if isinstance(actions, gym.spaces.Discrete):
+        known = {"action_count": int(actions.n)}
+        if actions.start != 0:
+            rows["actions"] = rows["actions"] - actions.start
+            notes += (f"actions are numbered from 0 here, from {actions.start} in the file and its environment",)
+    else:
+        known = {"action_low": actions.low.reshape(-1), "action_high": actions.high.reshape(-1)}
     if maze == "antmaze" and states["observation"].shape == (CONTACT_SIZE,):
         notes += (f"the ant's state has {CONTACT_SIZE} numbers, with contact forces; D4RL's has 27",)
     return Dataset.from_arrays(
         **rows,
-        action_low=actions.low.reshape(-1),
-        action_high=actions.high.reshape(-1),
+        **known,
         name=name,
         task=_task(env, states),
         observation_names=names,
@@ -256,11 +263,14 @@ def _ours(episodes: list[dict[str, Any]], metadata: dict[str, Any], actions: Any
         part |= {field: np.asarray(infos[field]) for field in ("next_valid", "next_observations") if field in infos}
         parts.append(part)
     rows: dict[str, Any] = {field: np.concatenate([part[field] for part in parts]) for field in parts[0]}
-    bounds: dict[str, Any] = {"action_low": actions.low, "action_high": actions.high}
+    facts = read_facts(record)
+    bounds: dict[str, Any] = {}
+    if facts["action_count"] is None:
+        bounds = {"action_low": actions.low, "action_high": actions.high}
     for field in ("actions", "rewards"):
         if not record[field]:
             del rows[field]
-    return Dataset.from_arrays(**rows, **bounds, **read_facts(record), name=name, finite=False, copy=False)
+    return Dataset.from_arrays(**rows, **bounds, **facts, name=name, finite=False, copy=False)
 
 
 # -- writing -----------------------------------------------------------------------------------------
@@ -274,6 +284,7 @@ def write(dataset: Dataset, path: Path, progress: Callable[[int, int], None] | N
     size = dataset.action_size or 1
     low = np.full(size, -1, np.float32) if dataset.action_low is None else dataset.action_low
     high = np.full(size, 1, np.float32) if dataset.action_high is None else dataset.action_high
+    count = dataset.action_count
     path = path.resolve()  # Minari loses its way with a relative one
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
@@ -281,7 +292,7 @@ def write(dataset: Dataset, path: Path, progress: Callable[[int, int], None] | N
         storage = MinariStorage.new(
             temporary / "data",
             observation_space=gym.spaces.Box(-np.inf, np.inf, (dataset.observation_size,), np.float32),
-            action_space=gym.spaces.Box(low, high, dtype=np.float32),
+            action_space=gym.spaces.Discrete(count) if count else gym.spaces.Box(low, high, dtype=np.float32),
         )
         present = {"actions": dataset.actions is not None, "rewards": dataset.rewards is not None}
         storage.update_metadata(
@@ -300,6 +311,7 @@ def _buffers(dataset: Dataset, action_size: int, progress: Callable[[int, int], 
 
     rows = len(dataset)
     actions = np.full((rows, action_size), np.nan, np.float32) if dataset.actions is None else dataset.actions
+    actions = actions[:, 0].astype(np.int64) if dataset.action_count else actions
     rewards = np.full(rows, np.nan, np.float32) if dataset.rewards is None else dataset.rewards
     # What the following row says where the next state is only nearly the same, and ends Minari cannot express.
     exact = np.array_equal(

@@ -12,7 +12,7 @@ import numpy as np
 from waypost.checkpoint import replacing
 from waypost.data.columns import Columns, build
 from waypost.data.dataset import Dataset
-from waypost.data.formats.arrays import BOUNDS, ROWS, facts_of, read_facts, rows_of, task_of
+from waypost.data.formats.arrays import BOUNDS, ROWS, facts_of, known_count, read_facts, rows_of, task_of
 from waypost.data.formats.reading import plausible, reading
 from waypost.errors import WaypostError
 
@@ -58,6 +58,14 @@ class _Fields(Mapping[str, np.ndarray]):
             raise WaypostError(f"{self.name}: {field!r} holds lists of lists; flatten each row to one list of numbers")
         return np.asarray(flat.to_numpy(zero_copy_only=False)).reshape(len(column), lengths[0] if lengths else 0)
 
+    def whole(self, field: str) -> bool:
+        """Whether a column holds integers or truth values, whatever NumPy makes of its empty cells."""
+        import pyarrow as pa
+
+        kind = self.table.schema.field(field).type
+        kind = kind.value_type if _is_list(kind) or pa.types.is_dictionary(kind) else kind
+        return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind))
+
     def __contains__(self, name: object) -> bool:
         return name in self.table.column_names  # without reading it
 
@@ -82,8 +90,8 @@ def from_table(table: Any, columns: Columns, name: str) -> Dataset:
         raise WaypostError(f"{name}: more than one column is called {twice[0]!r}; rename them")
     fields = _Fields(table, name)
     record = (table.schema.metadata or {}).get(MARK)
-    if record is None or columns:
-        return build(fields, columns, name)
+    if record is None or columns.roles:
+        return build(fields, columns, name, **known_count(record, columns))
     facts = json.loads(record)
     bounds: dict[str, Any] = {
         bound: np.asarray(facts[bound], np.float32) for bound in BOUNDS if facts.get(bound) is not None
