@@ -201,6 +201,12 @@ def test_a_settings_file_is_checked(tmp_path: Path, text: str, words: str) -> No
         read_settings(file)
 
 
+def test_the_settings_that_come_with_the_examples_are_sound() -> None:
+    file = Path(__file__).parents[1] / "examples" / "two-cores.toml"
+    for name, table in read_settings(file).items():
+        plan(name, "t-maze", **{key: tuple(v) if isinstance(v, list) else v for key, v in table.items()})
+
+
 # -- the command line -----------------------------------------------------------------------------------
 
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from constrained import Rows, both, check, differing, moved_by, normal, normal_density, same, tanh_gaussian
-from oracles import HIGH, LOW, ROWS, TERMINAL, TIMEOUT, adam_gradient, numbers, redrawn, walks
+from oracles import HIGH, LOW, ROWS, TERMINAL, TIMEOUT, adam_gradient, agree, gradient, numbers, redrawn, walks
 
 from waypost import presets
 from waypost.agents.cql import CQL, Config, CQLAgent, State
@@ -232,6 +232,17 @@ def test_every_part_takes_an_adam_step_down_its_loss(stage: int, settings: dict[
     assert set(metrics) == {"policy_loss", "critic_loss", *reported}
     for name, value in reported.items():
         assert np.isclose(metrics[name], value, rtol=1e-4), name
+
+
+def test_no_gradient_reaches_the_policy_through_the_temperature() -> None:
+    """Seen in the second update: the size of Adam's first step does not depend on the gradient's."""
+    config, batch, state = begin()
+    first, _ = update(config, state, batch)
+    second, _ = update(config, first, batch)
+    oracle = Oracle(first, second, constrained.rows(walks(), 0.9), config)
+    slopes = gradient(lambda net: oracle.policy_loss(net, cloning=False), first.agent.policy)
+    old, new = (jax.tree.leaves(numbers(each.optimisers["policy"][0].mu)) for each in (first, second))
+    assert agree([(b - 0.9 * a) / 0.1 for a, b in zip(old, new, strict=True)], slopes, 1e-4)
 
 
 def test_the_batch_can_tell_a_right_update_from_a_wrong_one() -> None:
