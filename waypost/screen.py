@@ -61,7 +61,7 @@ class TrainingBar(Progress):
         screen.print(f"  step {step}: {', '.join(words)}")
 
     def note(self, text: str) -> None:
-        screen.print(text)
+        screen.print(text, soft_wrap=True)
 
     def stop(self) -> None:
         """End the bar; the next training begins a new one."""

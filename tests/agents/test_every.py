@@ -173,13 +173,9 @@ def test_a_training_is_the_same_every_time(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_chunks_of_updates_change_nothing(name: str) -> None:
-    assert close(run(learner(name, tiny(name)), chunk=1).states[0], outcome(name)[0], 1e-4)
-
-
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_seeds_learn_together_what_they_learn_alone(name: str) -> None:
-    together = run(learner(name, tiny(name), (5, 0), lane=2))
+def test_seeds_together_update_by_update_learn_what_one_learns_alone_in_chunks(name: str) -> None:
+    """Both at once, because every further program takes its time to compile."""
+    together = run(learner(name, tiny(name), (5, 0), lane=2), chunk=1)
     assert close(together.states[1], outcome(name)[0], 1e-4)
     assert not close(together.states[0].agent, together.states[1].agent, 1e-4)
 
