@@ -11,14 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-# Two CPU devices even on one core, so that lanes of seeds lie on different ones. The tests compile far more than they
-# run: half of that time goes without the compiler's expensive passes.
-os.environ.setdefault(
-    "XLA_FLAGS",
-    "--xla_force_host_platform_device_count=2 "
-    "--xla_backend_optimization_level=0 "
-    "--xla_llvm_disable_expensive_passes=true",
-)
+# Two CPU devices even on one core, so that lanes of seeds lie on different ones.
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Many tests, and the processes they start, compile the same small programs.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "jax"))
