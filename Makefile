@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := runs/demo
 
-.PHONY: demo test slow lint types check bench bench-data clean
+.PHONY: demo test slow lint types check crosscheck bench bench-data clean
 
 # Installed again only when what is to be installed has changed.
 $(VENV)/.installed: pyproject.toml
@@ -31,8 +31,20 @@ types: $(VENV)/.installed
 
 check: lint types test
 
-# PyTorch is needed only to be measured against.
-bench: $(VENV)/.installed
+# d3rlpy, an implementation that is not ours, in an environment of its own: it needs other versions of common libraries.
+.venv-d3rlpy: .venv-d3rlpy/.installed
+.venv-d3rlpy/.installed:
+	test -x .venv-d3rlpy/bin/python || $(PYTHON) -m venv .venv-d3rlpy
+	.venv-d3rlpy/bin/python -m pip install --quiet 'torch==2.13.0' 'd3rlpy==2.8.1'
+	touch $@
+
+# Ask d3rlpy again what our updates are compared with, then compare.
+crosscheck: $(VENV)/.installed .venv-d3rlpy/.installed
+	$(BIN)/python benchmarks/crosscheck.py
+	$(BIN)/python -m pytest tests/agents/test_d3rlpy.py
+
+# PyTorch and d3rlpy are needed only to be measured against.
+bench: $(VENV)/.installed .venv-d3rlpy/.installed
 	$(BIN)/python -c 'import torch' 2>/dev/null || $(BIN)/python -m pip install --quiet 'torch==2.13.0'
 	$(BIN)/python benchmarks/bench.py
 
@@ -42,4 +54,4 @@ bench-data: $(VENV)/.installed
 	$(BIN)/python benchmarks/stream.py
 
 clean:
-	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-d3rlpy build *.egg-info .pytest_cache .mypy_cache .ruff_cache

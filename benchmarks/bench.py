@@ -5,7 +5,7 @@ process the thread pools of XLA and PyTorch would stand in each other's way, and
 CPU devices only. The sides take turns in short rounds, forwards and backwards, so that whatever else the machine does
 meets all of them alike; where other processes leave it calm moments, the rounds wait for these.
 
-The last line of standard output is one JSON object with the four headline figures.
+The last line of standard output is one JSON object with the headline figures.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import against_d3rlpy
 import numpy as np
 from rich.console import Console
 from rich.progress import Progress
@@ -251,6 +252,18 @@ def multiplications(size: str, updates: int, batch: int) -> Callable[[], Any]:
     return lambda: jax.block_until_ready(run(inputs, learning, running))
 
 
+class OthersWorker:
+    """The training loop with the other algorithms."""
+
+    def __init__(self) -> None:
+        self.learners = {name: against_d3rlpy.learner(name) for name in against_d3rlpy.CHUNKS}
+
+    def time(self, what: str, seconds: float) -> float:
+        """Seconds per update."""
+        learner, steps = self.learners[what], against_d3rlpy.CHUNKS[what]
+        return timed(partial(learner.advance, learner.algorithm.stages[0], steps), seconds) / steps
+
+
 class EvaluationWorker:
     """An agent in the four rooms, judged in two ways. It is untrained: every episode goes on to the time limit."""
 
@@ -329,6 +342,9 @@ class Remote:
         return answer
 
 
+Worker = Remote | against_d3rlpy.Foreign
+
+
 def _serve(pipe: Connection, kind: type, args: tuple[Any, ...], cores: int, environment: dict[str, str]) -> None:
     # Before the libraries are imported, which look at both only once.
     os.environ |= environment
@@ -346,14 +362,18 @@ def _serve(pipe: Connection, kind: type, args: tuple[Any, ...], cores: int, envi
         pipe.send((False, traceback.format_exc()))
 
 
-def workers(quick: bool) -> dict[str, Remote]:
+def workers(quick: bool) -> dict[str, Worker]:
     """Every worker, built and asleep."""
+    passive = {"OMP_WAIT_POLICY": "PASSIVE"}
     one_device = {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=1"}
-    started = {
+    started: dict[str, Worker] = {
         "waypost": Remote(LearnerWorker, *(("one", "five") if quick else LEARNERS)),
         "torch": Remote(TorchWorker),
-        "torch, sleeping": Remote(TorchWorker, environment={"OMP_WAIT_POLICY": "PASSIVE"}),
+        "torch, sleeping": Remote(TorchWorker, environment=passive),
         "evaluation": Remote(EvaluationWorker),
+        "waypost, others": Remote(OthersWorker),
+        "d3rlpy": against_d3rlpy.Foreign(),
+        "d3rlpy, sleeping": against_d3rlpy.Foreign(passive),
     }
     if not quick:
         started |= {
@@ -370,14 +390,14 @@ def workers(quick: bool) -> dict[str, Remote]:
 
 Times = dict[str, np.ndarray]
 """Seconds per update or evaluation of each side, one number per round."""
-Side = tuple[Remote, str]
+Side = tuple[Worker, str]
 """A worker and what it has to time."""
 
 
 class Bench:
     """Lets sides take turns, and shows how far it is."""
 
-    def __init__(self, workers: dict[str, Remote], rounds: int, seconds: float, patience: float, progress: Progress):
+    def __init__(self, workers: dict[str, Worker], rounds: int, seconds: float, patience: float, progress: Progress):
         """A turn lasts `seconds` at least; each measurement waits up to `patience` seconds for a calm machine."""
         self.workers, self.rounds, self.seconds = workers, rounds, seconds
         self.patience, self.progress = patience, progress
@@ -546,7 +566,7 @@ def evaluation(bench: Bench, figures: Figures, quick: bool) -> dict[str, float]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Measure Waypost on this machine; see benchmarks/README.md.")
-    parser.add_argument("--quick", action="store_true", help="the four figures only, less exact, in under a minute")
+    parser.add_argument("--quick", action="store_true", help="the headline figures only, less exact")
     parser.add_argument(
         "--patience", type=float, metavar="S", help="how long each of the measurements waits for a calm machine"
     )
@@ -555,13 +575,16 @@ def main() -> int:
     if find_spec("torch") is None:
         print("error: PyTorch, which Waypost is compared with, is missing: pip install torch==2.13.0", file=sys.stderr)
         return 2
+    if missing := against_d3rlpy.missing():
+        print(f"error: {missing}", file=sys.stderr)
+        return 2
     figures, results = Figures(), {}
     with Progress(console=Console(stderr=True)) as progress:
         task = progress.add_task("starting and compiling", total=None)
         patience = (2.0 if quick else 20.0) if patience is None else patience
         bench = Bench(workers(quick), *((4, 0.1) if quick else (10, 0.5)), patience, progress)
         progress.update(task, total=1, completed=1)
-        for part in (por_update, five_seeds, evaluation):
+        for part in (por_update, against_d3rlpy.updates, five_seeds, evaluation):
             results |= part(bench, figures, quick)
     others = f"{np.median(bench.disturbance):.0%}, at most {np.max(bench.disturbance):.0%}"
     figures.line()
