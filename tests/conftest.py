@@ -19,6 +19,8 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1]
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES", "none")
 
+import jax
+
 from waypost.data.dataset import Dataset
 
 TINY = {"value_hidden": (8, 8), "guide_hidden": (8, 8), "executor_hidden": (8, 8), "batch_size": 16}
@@ -53,6 +55,28 @@ def walk(rows: int = 60, size: int = 2, seed: int = 0, episode: int = 12) -> Dat
 @pytest.fixture
 def dataset() -> Dataset:
     return walk()
+
+
+# Most tests compile more than they run.
+jax.config.update("jax_disable_most_optimizations", True)
+
+
+@pytest.fixture(autouse=True)
+def usual_optimisations_for_learning(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Tests that learn for long compile as users do."""
+    long = request.node.get_closest_marker("learns") is not None
+    jax.config.update("jax_disable_most_optimizations", not long)
+    yield
+    jax.config.update("jax_disable_most_optimizations", True)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_programs_of_other_files() -> Iterator[None]:
+    """Compiled programs are forgotten with the file that needed them: a full memory makes all that follows slower."""
+    yield
+    jax.clear_caches()
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

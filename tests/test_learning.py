@@ -7,6 +7,8 @@ import pytest
 
 import waypost
 
+pytestmark = pytest.mark.learns
+
 
 def test_por_joins_the_halves_of_the_t_maze_and_cloning_does_not() -> None:
     por = waypost.train("por", "t-maze", seeds=2)

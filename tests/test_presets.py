@@ -96,9 +96,10 @@ def test_the_data_choose_the_preset_ours_for_what_is_made_here_and_the_papers_fo
 def test_every_replica_has_a_preset_of_ours() -> None:
     for name in REPLICAS:
         steps, config = settings(name)
-        assert steps == 50_000
-        assert (config.guide_target, config.target_rate) == ("displacement", 0.05)
-        assert config.observation_scaling == ("standardise" if "maze" in name else "none")
+        ant = name.startswith("antmaze")
+        assert steps == (100_000 if ant else 50_000)
+        assert (config.guide_target, config.target_rate) == ("state" if ant else "displacement", 0.05)
+        assert config.observation_scaling == ("standardise" if name.startswith("pointmaze") else "none")
 
 
 def test_every_preset_fits_the_config() -> None:

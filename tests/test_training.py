@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import cache
 from typing import Any
 
 import jax
@@ -23,18 +24,23 @@ STEPS = 12
 SMALL: dict[str, Any] = {"hidden": (8, 8), "batch_size": 16}
 
 
+@cache
+def prepared(kind: type[Algorithm], config: Any, rows: int = 60) -> tuple[Algorithm, Any]:
+    """Learners of one algorithm share what is compiled for it."""
+    columns, spec = kind.prepare(config, walk(rows))
+    return kind(config, spec, STEPS), columns
+
+
 def por(**settings: Any) -> Learner:
     """A learner with several parts, and stages if the settings say so."""
-    config = Config(**{**TINY, **settings})
-    columns, spec = POR.prepare(config, walk())
-    return Learner(POR(config, spec, STEPS), columns, (0,))
+    algorithm, columns = prepared(POR, Config(**{**TINY, **settings}))
+    return Learner(algorithm, columns, (0,))
 
 
 def learner(seeds: tuple[int, ...] = (0,), lane: int | None = None, **settings: Any) -> Learner:
     """The least there is to learn: what the loop does to it does not depend on how much it compiles."""
-    config = BCConfig(**{**SMALL, **settings})
-    columns, spec = BC.prepare(config, walk())
-    return Learner(BC(config, spec, STEPS), columns, seeds, seeds_per_lane=lane)
+    algorithm, columns = prepared(BC, BCConfig(**{**SMALL, **settings}))
+    return Learner(algorithm, columns, seeds, seeds_per_lane=lane)
 
 
 def run(subject: Learner, chunk: int = STEPS) -> Learner:
@@ -213,12 +219,13 @@ def streamed(
 ) -> Learner:
     """Four windows of 5 updates each."""
     config = algorithm.config_type(**{**(SMALL if algorithm is BC else TINY), **settings})
-    data = walk(rows)
-    columns, spec = algorithm.prepare(config, data)
-    stream = Stream(
-        data, lambda block: algorithm.prepare(config, block)[0], columns, 16, block_rows=24, window_rows=60, updates=5
-    )
-    return Learner(algorithm(config, spec, STEPS), stream, seeds, seeds_per_lane=lane)
+    subject, columns = prepared(algorithm, config, rows)
+
+    def prepare(block: Any) -> Any:
+        return algorithm.prepare(config, block)[0]
+
+    stream = Stream(walk(rows), prepare, columns, 16, block_rows=24, window_rows=60, updates=5)
+    return Learner(subject, stream, seeds, seeds_per_lane=lane)
 
 
 def threads() -> list[str]:

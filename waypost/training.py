@@ -83,7 +83,6 @@ class Learner:
         self.seeds = tuple(seeds)
         self.step = 0
         self.source = columns if isinstance(columns, Stream) else Whole(columns)
-        self._chunk = lru_cache(maxsize=None)(self._compile)
         devices = learning_devices()
         if seeds_per_lane is None:
             seeds_per_lane = 1 if devices[0].platform == "cpu" else -(-len(self.seeds) // len(devices))
@@ -96,13 +95,9 @@ class Learner:
             self._enter_window()
 
     def _lane(self, seeds: tuple[int, ...], device: jax.Device, donor: Agent | None) -> Lane:
-        def begin(key: Array) -> Any:
-            state = self.algorithm.init(key)
-            return state if donor is None else state._replace(agent=state.agent.graft(donor))
-
         pairs = [jax.random.split(jax.random.key(seed)) for seed in seeds]
         first_keys, keys = (jax.device_put(_stack([pair[i] for pair in pairs]), device) for i in (0, 1))
-        return Lane(seeds, device, keys, jax.jit(_over(len(seeds), begin))(first_keys))
+        return Lane(seeds, device, keys, _beginning(self.algorithm, len(seeds))(first_keys, donor))
 
     # -- learning -----------------------------------------------------------------------------
 
@@ -143,7 +138,7 @@ class Learner:
         """Updates on the window that is there."""
         results = []
         for lane in self.lanes:
-            lane.state, means, first_bad = self._chunk(stage, steps, len(lane.seeds))(
+            lane.state, means, first_bad = _compiled(self.algorithm, stage, steps, len(lane.seeds))(
                 lane.state, lane.keys, np.int32(self.step), lane.columns, np.int32(self._rows)
             )
             results.append((means, first_bad))
@@ -169,41 +164,10 @@ class Learner:
         }
         names: dict[str, None] = {}
         for stage in self.algorithm.stages:
-            chunk = _over(len(lane.seeds), self._one_chunk(stage, 1), CHUNK_AXES)
+            chunk = _over(len(lane.seeds), _chunk(self.algorithm, stage, 1), CHUNK_AXES)
             means = jax.eval_shape(chunk, lane.state, lane.keys, np.int32(0), columns, np.int32(1))[1]
             names |= dict.fromkeys(sorted(means))
         return list(names)
-
-    def _compile(self, stage: Stage, steps: int, seeds: int) -> Callable[..., Any]:
-        return jax.jit(_over(seeds, self._one_chunk(stage, steps), CHUNK_AXES), donate_argnums=0)
-
-    def _one_chunk(self, stage: Stage, steps: int) -> Callable[..., Any]:
-        """`steps` updates of one agent, as a pure function."""
-        size = self.algorithm.config.batch_size
-
-        def chunk(
-            state: Any, key: Array, start: Array, columns: dict[str, Array], available: Array
-        ) -> tuple[Any, Any, Any]:
-            def draw(step: Array) -> tuple[Array, Array]:
-                row_key, update_key = jax.random.split(jax.random.fold_in(key, step))
-                return jax.random.randint(row_key, (size,), 0, available), update_key
-
-            def update(state: Any, drawn: tuple[Array, Array]) -> tuple[Any, dict[str, Array]]:
-                rows, update_key = drawn
-                batch = self.algorithm.batch(columns, rows, update_key)
-                return self.algorithm.update(stage, state, batch, update_key)
-
-            # The chunk's random numbers are drawn at once, which costs less than a few at every step.
-            state, metrics = jax.lax.scan(update, state, jax.vmap(draw)(start + jnp.arange(steps)))
-            means = {name: values.mean() for name, values in metrics.items()}
-            # The first update whose metric is not finite, or `steps` if there is none.
-            first_bad = {
-                name: jnp.min(jnp.where(jnp.isfinite(values), steps, jnp.arange(steps)))
-                for name, values in metrics.items()
-            }
-            return state, means, first_bad
-
-        return chunk
 
     # -- looking in, saving, restoring ----------------------------------------------------------
 
@@ -245,6 +209,51 @@ class Learner:
         return [key for lane in self.lanes for key in (lane.keys.reshape(-1))]
 
 
+# -- the programs: compiled once for an algorithm, whichever lane or learner runs them ---------------
+
+
+@lru_cache(maxsize=16)
+def _beginning(algorithm: Algorithm, seeds: int) -> Callable[..., Any]:
+    def begin(key: Array, donor: Agent | None) -> Any:
+        state = algorithm.init(key)
+        return state if donor is None else state._replace(agent=state.agent.graft(donor))
+
+    return jax.jit(_over(seeds, begin, (0, None)))
+
+
+@lru_cache(maxsize=16)
+def _compiled(algorithm: Algorithm, stage: Stage, steps: int, seeds: int) -> Callable[..., Any]:
+    return jax.jit(_over(seeds, _chunk(algorithm, stage, steps), CHUNK_AXES), donate_argnums=0)
+
+
+def _chunk(algorithm: Algorithm, stage: Stage, steps: int) -> Callable[..., Any]:
+    """`steps` updates of one agent, as a pure function."""
+    size = algorithm.config.batch_size
+
+    def chunk(
+        state: Any, key: Array, start: Array, columns: dict[str, Array], available: Array
+    ) -> tuple[Any, Any, Any]:
+        def draw(step: Array) -> tuple[Array, Array]:
+            row_key, update_key = jax.random.split(jax.random.fold_in(key, step))
+            return jax.random.randint(row_key, (size,), 0, available), update_key
+
+        def update(state: Any, drawn: tuple[Array, Array]) -> tuple[Any, dict[str, Array]]:
+            rows, update_key = drawn
+            batch = algorithm.batch(columns, rows, update_key)
+            return algorithm.update(stage, state, batch, update_key)
+
+        # The chunk's random numbers are drawn at once, which costs less than a few at every step.
+        state, metrics = jax.lax.scan(update, state, jax.vmap(draw)(start + jnp.arange(steps)))
+        means = {name: values.mean() for name, values in metrics.items()}
+        # The first update whose metric is not finite, or `steps` if there is none.
+        first_bad = {
+            name: jnp.min(jnp.where(jnp.isfinite(values), steps, jnp.arange(steps))) for name, values in metrics.items()
+        }
+        return state, means, first_bad
+
+    return chunk
+
+
 def learning_devices() -> list[jax.Device]:
     """The devices to learn on; a CPU is divided into one per core, unless JAX is already running as it is."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -254,7 +263,7 @@ def learning_devices() -> list[jax.Device]:
     return jax.local_devices()
 
 
-def _over(seeds: int, function: Callable[..., Any], axes: Any = 0) -> Callable[..., Any]:
+def _over(seeds: int, function: Callable[..., Any], axes: Any) -> Callable[..., Any]:
     """The function for all seeds of a lane; a single seed needs no extra axis."""
     return function if seeds == 1 else jax.vmap(function, in_axes=axes)
 

@@ -70,9 +70,16 @@ def _numbered(actions: np.ndarray) -> Dataset:
 def learner(
     name: str, config: Any, seeds: tuple[int, ...] = (0,), lane: int | None = None, choices: bool | None = None
 ) -> Learner:
+    algorithm, columns = prepared(name, config, choices)
+    return Learner(algorithm, columns, seeds, seeds_per_lane=lane)
+
+
+@cache
+def prepared(name: str, config: Any, choices: bool | None) -> tuple[Algorithm, Any]:
+    """Learners of one algorithm share what is compiled for it."""
     chosen: type[Algorithm] = ALGORITHMS[name]
     columns, spec = chosen.prepare(config, data(name, choices))
-    return Learner(chosen(config, spec, STEPS), columns, seeds, seeds_per_lane=lane)
+    return chosen(config, spec, STEPS), columns
 
 
 def run(subject: Learner, chunk: int = CHUNK) -> Learner:
