@@ -21,6 +21,9 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES", "none")
 
 import jax
 
+# Most tests compile more than they run.
+jax.config.update("jax_disable_most_optimizations", True)
+
 from waypost.data.dataset import Dataset
 
 TINY = {"value_hidden": (8, 8), "guide_hidden": (8, 8), "executor_hidden": (8, 8), "batch_size": 16}
@@ -57,10 +60,6 @@ def dataset() -> Dataset:
     return walk()
 
 
-# Most tests compile more than they run.
-jax.config.update("jax_disable_most_optimizations", True)
-
-
 @pytest.fixture(autouse=True)
 def usual_optimisations_for_learning(request: pytest.FixtureRequest) -> Iterator[None]:
     """Tests that learn for long compile as users do."""
@@ -71,10 +70,9 @@ def usual_optimisations_for_learning(request: pytest.FixtureRequest) -> Iterator
 
 
 @pytest.fixture(autouse=True, scope="module")
-def no_programs_of_other_files() -> Iterator[None]:
-    """Compiled programs are forgotten with the file that needed them: a full memory makes all that follows slower."""
+def programs_that_stay() -> Iterator[None]:
+    """What a file has compiled stays for the others, and is not searched for garbage again and again."""
     yield
-    jax.clear_caches()
     gc.collect()
     gc.freeze()
 
