@@ -21,10 +21,10 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES", "none")
 
 import jax
 
+from waypost.data.dataset import Dataset
+
 # Most tests compile more than they run.
 jax.config.update("jax_disable_most_optimizations", True)
-
-from waypost.data.dataset import Dataset
 
 TINY = {"value_hidden": (8, 8), "guide_hidden": (8, 8), "executor_hidden": (8, 8), "batch_size": 16}
 """POR networks that compile and run in no time."""
