@@ -2,6 +2,7 @@
 
     python examples/replica_cards.py --transitions 50000
     python examples/replica_cards.py hopper-medium antmaze-umaze --out cards.md
+    python examples/replica_cards.py hopper-medium --recorded
 
 Cards of sets that are not collected this time are left as they are.
 """
@@ -15,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import tyro
 
+from waypost import load
 from waypost.data.dataset import Dataset
 from waypost.data.replicas import REPLICAS, collect
 from waypost.envs.tasks import TASKS
@@ -47,10 +49,12 @@ class Options:
     seed: int = 0
     workers: int | None = None
     """Processes; by default one per core."""
+    recorded: bool = False
+    """Describe the sets that were recorded before (WAYPOST_DATA) in place of collecting; their speed stays open."""
     out: Path = Path(__file__).parents[1] / "docs" / "replicas.md"
 
 
-def card(data: Dataset, seconds: float) -> str:
+def card(data: Dataset, seconds: float | None) -> str:
     """One row of the table; episodes that the end of a stage has cut are left out of the statistics."""
     task, name = TASKS[data.name], data.name
     last = data.last_row[data.episode_starts]
@@ -72,7 +76,7 @@ def card(data: Dataset, seconds: float) -> str:
         f"{returns.max():.0f}",
         arrived,
         f"{task.score(returns.mean()):.1f}",
-        f"{len(data) / seconds:,.0f}",
+        "" if seconds is None else f"{len(data) / seconds:,.0f}",
         f"{REPLICAS[name].transitions:,}",
         f"{D4RL_EPISODES[name]:,}" if name in D4RL_EPISODES else "",
     )
@@ -92,8 +96,11 @@ def write(path: Path, rows: dict[str, str]) -> None:
 def main(options: Options) -> None:
     for name in options.names:
         begun = time.monotonic()
-        data = collect(name, options.transitions, options.seed, options.workers)
-        row = card(data, time.monotonic() - begun)
+        if options.recorded:
+            row = card(load(name), None)
+        else:
+            data = collect(name, options.transitions, options.seed, options.workers)
+            row = card(data, time.monotonic() - begun)
         print(row, flush=True)
         write(options.out, {name: row})
 
