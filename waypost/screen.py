@@ -15,6 +15,7 @@ from rich.text import Text
 
 from waypost.compare import HEADER, Comparison, cells
 from waypost.data.findings import Inspection, Level
+from waypost.diagnose import Diagnosis
 from waypost.runs import Progress
 
 screen = Console(stderr=True)
@@ -164,3 +165,15 @@ def show_inspection(inspection: Inspection) -> None:
     for finding in inspection.findings:
         screen.print(Text.assemble((f"{finding.level}: ", _COLOURS[finding.level]), str(finding)))
     screen.print(inspection.verdict)
+
+
+def show_diagnosis(diagnosis: Diagnosis) -> None:
+    """What was measured as a table, and the reading."""
+    table = Table("measure", title=Text("diagnosis"), title_justify="left", title_style="bold")
+    for name in ("mean", "median", "95 % below", "largest"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("meaning")
+    for row in diagnosis.rows:
+        numbers = (f"{row[name]:.3g}" for name in ("mean", "median", "p95", "largest"))
+        table.add_row(row["measure"], *numbers, Text(row["meaning"]))
+    screen.print(table, Text(diagnosis.reading()), sep="\n")

@@ -270,7 +270,7 @@ class POR(Algorithm):
             columns["actions"] = dataset.require("actions")
         if config.training != "executor" or config.executor_weighted:
             columns["rewards"] = dataset.require("rewards")
-        columns |= _aims(config, dataset)
+        columns |= aims(config, dataset)
         aimed = columns["aimed"] > 0
         if not aimed.any():
             raise WaypostError(f"{dataset.name}: no transition has a real next state; nothing to learn from")
@@ -476,7 +476,7 @@ def _goals(batch: Batch) -> Array:
     return batch.get("goals", batch["next_observations"])
 
 
-def _aims(config: Config, dataset: Dataset) -> Columns:
+def aims(config: Config, dataset: Dataset) -> Columns:
     """Where the guide aims from each row, what is earned on the way, and whether that place is real.
 
     With a horizon of 1 it is the next state and needs no columns of its own. A longer one ends with
