@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import jax
@@ -488,3 +489,10 @@ def test_presets_go_with_the_data_unless_told_otherwise() -> None:
     assert plan("por", "four-rooms", preset="none").config == type(paper.config)()
     assert plan("por", "four-rooms", tau=0.8).config.tau == 0.8
     assert plan("por", "four-rooms", steps=7).steps == 7
+
+
+def test_what_the_package_offers_stays_what_it_is() -> None:
+    """No function has the name of a module, which would take its place once it is imported."""
+    for _ in range(2):
+        for name in waypost.__all__:
+            assert not isinstance(getattr(waypost, name), ModuleType), name

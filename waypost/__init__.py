@@ -17,8 +17,9 @@ from waypost.errors import DivergenceError, InterruptedRun, WaypostError
 
 if TYPE_CHECKING:
     from waypost.agents import ALGORITHMS
-    from waypost.compare import Comparison, compare
+    from waypost.comparison import Comparison, compare
     from waypost.data.sources import load, save
+    from waypost.diagnosis import Diagnosis, diagnose
     from waypost.policy import Policy
     from waypost.runs import Run, evaluate, load_run, train
 
@@ -26,8 +27,10 @@ __version__ = version("waypost")
 
 _ON_DEMAND = {
     "ALGORITHMS": "agents",
-    "Comparison": "compare",
-    "compare": "compare",
+    "Comparison": "comparison",
+    "compare": "comparison",
+    "Diagnosis": "diagnosis",
+    "diagnose": "diagnosis",
     "load": "data.sources",
     "save": "data.sources",
     "Policy": "policy",
@@ -51,6 +54,7 @@ __all__ = [
     "Columns",
     "Comparison",
     "Dataset",
+    "Diagnosis",
     "DivergenceError",
     "InterruptedRun",
     "Labels",
@@ -61,6 +65,7 @@ __all__ = [
     "WaypostError",
     "compare",
     "concatenate",
+    "diagnose",
     "evaluate",
     "load",
     "load_run",

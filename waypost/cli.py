@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, make_dataclass, replace
+from dataclasses import asdict, dataclass, field, make_dataclass, replace
 from functools import cache, reduce
 from operator import or_
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
+from rich.markdown import Markdown
 from rich.table import Table
 
 from waypost.data.columns import Columns
@@ -106,6 +107,27 @@ class Compare:
 
 
 @dataclass(frozen=True)
+class Paper:
+    """Do an experiment of the paper again: figures, numbers, a text beside the paper's claim, and a page of them all.
+
+    What is trained already is only read, so the same command goes on where it was interrupted.
+    """
+
+    name: tyro.conf.Positional[str]
+    """Which one; list shows them."""
+    quick: bool = False
+    """Minutes instead of hours: fewer seeds and steps, nothing else."""
+    out: Path = Path("runs/paper")
+    """Folder with a folder for each experiment, and paper.html."""
+    seeds: int | None = None
+    """Agents of each kind, or draws where nothing is trained; by default the experiment's."""
+    steps: int | None = None
+    """Updates each agent gets in all; by default the experiment's."""
+    json: bool = False
+    """Print the record, or the list, as one JSON object, the last line on stdout."""
+
+
+@dataclass(frozen=True)
 class Demo:
     """Collect four-room data, train POR on it, judge it and write a report: a first look in minutes."""
 
@@ -145,6 +167,27 @@ class Report:
     """Run directory."""
     out: Path | None = None
     """File to write; by default RUN/report.html."""
+
+
+@dataclass(frozen=True)
+class Diagnose:
+    """Say why a POR agent's actions may be wrong: the guide beyond the data, its aim, or the executor.
+
+    Theorem 1 of the paper, measured on the run's data without a simulator.
+    """
+
+    run: tyro.conf.Positional[Path]
+    """Run directory."""
+    data: str | None = None
+    """Data to measure on, as for `train --data`; by default the run's."""
+    states: int = 2_000
+    """States of the data to look at."""
+    neighbours: int = 20
+    """Recorded transitions that stand for what else could have been done in a state."""
+    out: Path | None = None
+    """Folder for the figure, the table and the text; by default RUN/diagnosis."""
+    json: bool = False
+    """Print the numbers as one JSON object, the last line on stdout."""
 
 
 @dataclass(frozen=True)
@@ -221,9 +264,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"waypost: error: {' '.join(str(error).split())}", file=sys.stderr)
         code = 2
     except InterruptedRun as stop:
-        print(
-            f"waypost: stopped and saved at step {stop.step}; go on with the same command and --resume", file=sys.stderr
-        )
+        more = "" if arguments[0] in ("compare", "paper") else " and --resume"
+        print(f"waypost: stopped and saved at step {stop.step}; go on with the same command{more}", file=sys.stderr)
         code = 130
     except KeyboardInterrupt:
         print("waypost: stopped", file=sys.stderr)
@@ -242,8 +284,12 @@ def _dispatch(arguments: list[str]) -> int:
         _evaluate(command)
     elif isinstance(command, Compare):
         _compare(command)
+    elif isinstance(command, Paper):
+        _paper(command)
     elif isinstance(command, Report):
         _report(command)
+    elif isinstance(command, Diagnose):
+        _diagnose(command)
     elif isinstance(command, List):
         _list(command)
     elif isinstance(command, Collect):
@@ -273,8 +319,10 @@ def _commands() -> Any:
         Annotated[Demo, subcommand("demo")]
         | Annotated[every_train, subcommand("train")]
         | Annotated[Compare, subcommand("compare")]
+        | Annotated[Paper, subcommand("paper")]
         | Annotated[Evaluate, subcommand("evaluate")]
         | Annotated[Report, subcommand("report")]
+        | Annotated[Diagnose, subcommand("diagnose")]
         | Annotated[Collect, subcommand("collect")]
         | Annotated[Inspect, subcommand("inspect")]
         | Annotated[Convert, subcommand("convert")]
@@ -401,7 +449,7 @@ def _run(start: Callable[[Any], Any], as_json: bool) -> None:
 
 
 def _compare(command: Compare) -> None:
-    from waypost.compare import compare, read_settings
+    from waypost.comparison import compare, read_settings
     from waypost.screen import TrainingBar, screen, show_comparison
 
     comparison = compare(
@@ -419,6 +467,41 @@ def _compare(command: Compare) -> None:
     screen.print(f"page: {command.out / 'compare.html'}", soft_wrap=True)
     if command.json:
         print(json.dumps(comparison.to_json()))
+
+
+def _paper(command: Paper) -> None:
+    from waypost.paper import EXPERIMENTS
+    from waypost.paper.run import finished, run
+    from waypost.screen import TrainingBar, counting_bar, screen
+
+    if command.name != "list":
+        record = run(
+            command.name,
+            command.out,
+            quick=command.quick,
+            seeds=command.seeds,
+            steps=command.steps,
+            progress=TrainingBar(),
+            counting=counting_bar,
+        )
+        screen.print(Markdown(record.text))
+        screen.print(f"files: {command.out / command.name}", soft_wrap=True)
+        screen.print(f"page: {command.out / 'paper.html'}", soft_wrap=True)
+        if command.json:
+            print(json.dumps(asdict(record)))
+        return
+    done = finished(command.out)
+    forms = {name: "quick" if record.quick else "full" for name, record in done.items()}
+    if command.json:
+        listing = [
+            {"name": name, "title": e.title, "place": e.place, "claim": e.claim} for name, e in EXPERIMENTS.items()
+        ]
+        print(json.dumps([{**each, "form": forms.get(each["name"])} for each in listing]))
+        return
+    table = Table("name", "what it is", "in the paper", f"in {command.out}")
+    for name, each in EXPERIMENTS.items():
+        table.add_row(name, each.title, each.place, forms.get(name, "-"))
+    Console().print(table)
 
 
 # -- the other commands ----------------------------------------------------------------------------
@@ -441,6 +524,20 @@ def _report(command: Report) -> None:
 
     run = load_run(command.run)
     print(write_report(run, command.out or command.run / "report.html"))
+
+
+def _diagnose(command: Diagnose) -> None:
+    from waypost.diagnosis import diagnose
+    from waypost.report.diagnosis import write_diagnosis
+    from waypost.screen import show_diagnosis
+
+    with Console(stderr=True).status("measuring"):
+        found = diagnose(command.run, command.data, states=command.states, neighbours=command.neighbours)
+        folder = write_diagnosis(found, command.out or command.run / "diagnosis")
+    show_diagnosis(found)
+    print(folder)
+    if command.json:
+        print(json.dumps(found.to_json()))
 
 
 def _collect(command: Collect) -> None:

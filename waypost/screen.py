@@ -13,9 +13,9 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
-from waypost.compare import HEADER, Comparison, cells
+from waypost.comparison import HEADER, Comparison, cells
 from waypost.data.findings import Inspection, Level
-from waypost.diagnose import Diagnosis
+from waypost.diagnosis import Diagnosis
 from waypost.runs import Progress
 
 screen = Console(stderr=True)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from waypost.compare import BEHAVIOUR, HEADER, Comparison, Entry, cells
+from waypost.comparison import BEHAVIOUR, HEADER, Comparison, Entry, cells
 from waypost.report.figures import AXIS_LABELS, INK, STYLED, by_seed, draw_seeds, new_figure, step_axis
 from waypost.report.page import Picture, picture, template
 

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from waypost.checkpoint import write_bytes, write_json, write_text
-from waypost.diagnose import Diagnosis
+from waypost.diagnosis import Diagnosis
 from waypost.report.figures import INK, STYLED, new_figure, to_png, to_svg
 
 PARTS = {

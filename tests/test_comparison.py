@@ -15,7 +15,7 @@ import pytest
 import waypost
 from waypost.agents import ALGORITHMS
 from waypost.cli import main
-from waypost.compare import BEHAVIOUR, Comparison, Entry, _ranked, as_markdown, compare, read_settings, shortened
+from waypost.comparison import BEHAVIOUR, Comparison, Entry, _ranked, as_markdown, compare, read_settings, shortened
 from waypost.envs.tasks import Protocol
 from waypost.errors import WaypostError
 from waypost.plans import plan

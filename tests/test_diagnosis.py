@@ -16,7 +16,7 @@ from waypost.agents.agent import Spec
 from waypost.agents.por import Config, Direction, Executor, PORAgent
 from waypost.cli import main
 from waypost.data.dataset import Dataset
-from waypost.diagnose import Diagnosis, diagnose, nearest
+from waypost.diagnosis import Diagnosis, diagnose, nearest
 from waypost.nets import Bounds, Scaling
 from waypost.policy import Policy
 from waypost.report.diagnosis import write_diagnosis
