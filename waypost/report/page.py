@@ -6,7 +6,7 @@ import base64
 import io
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -196,14 +196,21 @@ def _doc(docs: Mapping[str, str], name: str) -> str:
 
 
 def picture(figure: Figure, caption: str, alt: str) -> Picture:
-    svg = figures.to_svg(figure)
+    def png() -> bytes:
+        buffer = io.BytesIO()
+        figures.to_png(figure, buffer)
+        return buffer.getvalue()
+
+    return embed(figures.to_svg(figure), png, caption, alt)
+
+
+def embed(svg: str, png: Callable[[], bytes], caption: str, alt: str) -> Picture:
+    """A drawing inside the page: as <svg>, or as PNG if that would be too large."""
     if len(svg) <= LARGEST_SVG:
         return Picture(
             Markup('<svg role="img" aria-label="{}"').format(alt) + Markup(svg.removeprefix("<svg")), caption
         )
-    buffer = io.BytesIO()
-    figures.to_png(figure, buffer)
-    source = base64.b64encode(buffer.getvalue()).decode()
+    source = base64.b64encode(png()).decode()
     return Picture(Markup('<img alt="{}" src="data:image/png;base64,{}">').format(alt, source), caption)
 
 

@@ -1,0 +1,277 @@
+"""The experiments of the paper as a whole: what is written, what is replaced, what is refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from waypost.cli import main
+from waypost.envs.tasks import Protocol
+from waypost.errors import InterruptedRun, WaypostError
+from waypost.paper import EXPERIMENTS, experiment
+from waypost.paper import run as module
+from waypost.paper.experiment import Context, Drawing, Experiment, Outcome, Size, Table
+from waypost.paper.run import finished, read_record, run
+from waypost.report.figures import new_figure
+from waypost.runs import Progress
+
+SMALL: dict[str, Any] = {"hidden": (8,), "evaluation": Protocol(every=0, episodes=2), "log_every": 10}
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A second experiment; what it does can be changed."""
+
+    def do(context: Context) -> Outcome:
+        numbers = [{"seed": seed, "score": seed / 3} for seed in context.each(range(context.size.seeds), "seeds")]
+        figure = new_figure(2, 2)
+        figure.add_subplot().plot([row["score"] for row in numbers])
+        return Outcome(
+            f"Tried **{len(numbers)}** times, <b>no</b> tags.",
+            {"line": Drawing(figure, "A line & more.", "A line.")},
+            {"scores": Table(numbers, "Scores.", shown=True), "more": Table(numbers, "More.")},
+        )
+
+    fake = ModuleType("waypost.paper.fake_one")
+    fake.run = do  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "waypost.paper.fake_one", fake)
+    made = Experiment("fake-one", "Another", "Table 9", "It is so.", Size(2, 20), Size(3), trains=True)
+    monkeypatch.setitem(EXPERIMENTS, "fake-one", made)
+    return fake
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+class Page(HTMLParser):
+    """The tags and links of a page."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.tags: list[str] = []
+        self.links: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [str(value) for name, value in attrs if name in ("href", "src") and tag in ("a", "img", "link")]
+
+
+# -- files -------------------------------------------------------------------------------------------
+
+
+def test_an_experiment_leaves_its_files_and_joins_the_page(fake: ModuleType, tmp_path: Path) -> None:
+    record = run("fake-one", tmp_path, quick=True)
+    folder = tmp_path / "fake-one"
+    expected = {"fake-one.md", "line.png", "line.svg", "scores.csv", "scores.json", "more.csv", "more.json"}
+    assert names(folder) == expected | {"record.json"}
+    assert set(record.files) == expected
+    assert (folder / "line.png").read_bytes()[:4] == b"\x89PNG"
+    assert (folder / "line.svg").read_text().startswith("<svg")
+    kept = json.loads((folder / "scores.json").read_text())
+    read = list(csv.DictReader((folder / "scores.csv").read_text().splitlines()))
+    assert [(row["seed"], row["score"]) for row in kept] == [(int(r["seed"]), float(r["score"])) for r in read]
+    text = (folder / "fake-one.md").read_text()
+    assert "# Another" in text
+    assert "> The paper (Table 9): It is so." in text
+    assert "| 1 | 0.3333 |" in text
+    assert "`waypost paper fake-one --quick`, quick form, 2 seeds, 20 steps" in text
+    assert (record.quick, record.seeds, record.steps) == (True, 2, 20)
+
+    run("stitching", tmp_path, seeds=3)
+    text = (tmp_path / "paper.html").read_text()
+    assert f"2 of {len(EXPERIMENTS)} experiments, 1 of them in the quick form" in text
+    assert "Tried <strong>2</strong> times, &lt;b&gt;no&lt;/b&gt; tags." in text
+    assert text.index('id="stitching"') < text.index('id="fake-one"')
+    page = Page(text)
+    assert page.tags.count("svg") == 2
+    assert page.tags.count("table") == 2
+    files = [link for link in page.links if not link.startswith("#")]
+    assert {"fake-one/scores.csv", "stitching/stitching.png", "stitching/record.json"} <= set(files)
+    for link in files:
+        assert (tmp_path / link).is_file()
+
+
+def test_a_new_run_takes_the_place_of_the_old(fake: ModuleType, tmp_path: Path) -> None:
+    run("fake-one", tmp_path, quick=True)
+    before = fake.run
+    (tmp_path / "fake-one" / "notes.txt").write_text("mine")
+
+    def fewer(context: Context) -> Outcome:
+        outcome = before(context)
+        return replace(outcome, tables={"scores": outcome.tables["scores"]})
+
+    fake.run = fewer  # type: ignore[attr-defined]
+    record = run("fake-one", tmp_path)
+    assert not record.quick
+    assert names(tmp_path / "fake-one") == {*record.files, "record.json", "notes.txt"}
+    assert "more.csv" not in (tmp_path / "paper.html").read_text()
+    assert "Tried <strong>3</strong> times" in (tmp_path / "paper.html").read_text()
+    with pytest.raises(WaypostError, match="holds the full form"):
+        run("fake-one", tmp_path, quick=True)
+    assert read_record(tmp_path / "fake-one") == record
+
+
+def test_what_is_interrupted_while_writing_counts_as_unfinished(
+    fake: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("fake-one", tmp_path, quick=True)
+    page = (tmp_path / "paper.html").read_text()
+
+    def stop(figure: Any) -> str:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "to_svg", stop)
+        with pytest.raises(KeyboardInterrupt):
+            run("fake-one", tmp_path)
+    assert finished(tmp_path) == {}
+    assert not [name for name in names(tmp_path / "fake-one") if name.startswith(".")]
+    assert (tmp_path / "paper.html").read_text() == page
+    assert list(finished(tmp_path)) == []
+    run("fake-one", tmp_path)
+    assert list(finished(tmp_path)) == ["fake-one"]
+
+
+def test_an_experiment_that_fails_leaves_the_old_result(fake: ModuleType, tmp_path: Path) -> None:
+    record = run("fake-one", tmp_path, quick=True)
+
+    def fail(context: Context) -> Outcome:
+        raise WaypostError("no")
+
+    fake.run = fail  # type: ignore[attr-defined]
+    with pytest.raises(WaypostError):
+        run("fake-one", tmp_path)
+    assert read_record(tmp_path / "fake-one") == record
+
+
+def test_a_record_nobody_can_read_is_none(tmp_path: Path) -> None:
+    (tmp_path / "stitching").mkdir()
+    for text in ("{", "[]", '{"name": "stitching"}'):
+        (tmp_path / "stitching" / "record.json").write_text(text)
+        assert finished(tmp_path) == {}
+    run("stitching", tmp_path, seeds=2)
+    assert list(finished(tmp_path)) == ["stitching"]
+
+
+# -- trainings ---------------------------------------------------------------------------------------
+
+
+class Watched(Progress):
+    """Remembers what was begun, and asks to stop when told so."""
+
+    def __init__(self, stop: bool = False):
+        self.begun: list[int] = []
+        self.notes: list[str] = []
+        self.asks = stop
+
+    def start(self, plan: Any, total: int, done: int) -> None:
+        self.begun.append(done)
+
+    def advance(self, stage: str, step: int) -> None:
+        if self.asks:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def test_a_training_goes_on_where_it_stopped_and_is_read_once_finished(fake: ModuleType, tmp_path: Path) -> None:
+    def do(context: Context) -> Outcome:
+        trained = context.train("bc", "t-maze", **SMALL)
+        rows = [{"seed": each["seed"], "score": each["score"]} for each in trained.result["per_seed"]]
+        return Outcome("Trained.", tables={"scores": Table(rows, "Scores.")})
+
+    fake.run = do  # type: ignore[attr-defined]
+    with pytest.raises(InterruptedRun) as stop:
+        run("fake-one", tmp_path, quick=True, steps=30, progress=Watched(stop=True))
+    assert stop.value.step == 10
+    assert finished(tmp_path) == {}
+    again, once_more = Watched(), Watched()
+    run("fake-one", tmp_path, quick=True, steps=30, progress=again)
+    assert again.begun == [10]
+    place = tmp_path / "fake-one" / "runs" / "quick" / "t-maze" / "bc"
+    assert json.loads((place / "config.json").read_text())["seeds"] == [0, 1]
+    scores = (tmp_path / "fake-one" / "scores.csv").read_text()
+    run("fake-one", tmp_path, quick=True, steps=30, progress=once_more)
+    assert once_more.begun == []
+    assert "finished already" in once_more.notes[-1]
+    assert (tmp_path / "fake-one" / "scores.csv").read_text() == scores
+    with pytest.raises(WaypostError, match="began with steps = 30, asked for 20"):
+        run("fake-one", tmp_path, quick=True)
+
+
+# -- mistakes and the command line -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("stich", {}, "no experiment is called 'stich'; choose from stitching"),
+        ("stitching", {"steps": 5}, "no steps to choose"),
+        ("stitching", {"seeds": 0}, "seeds = 0"),
+    ],
+)
+def test_mistakes_are_named_before_any_work(tmp_path: Path, name: str, options: dict[str, int], words: str) -> None:
+    with pytest.raises(WaypostError, match=words):
+        run(name, tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("")
+    with pytest.raises(WaypostError, match="choose another --out"):
+        run("stitching", tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_is_described(name: str) -> None:
+    each = experiment(name)
+    assert each.name == name
+    assert each.claim.endswith(".")
+    assert each.quick.seeds <= each.full.seeds
+    assert (each.quick.steps is not None) == each.trains
+
+
+@pytest.fixture
+def call(capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    def line(*arguments: Any) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as stop:
+            main([str(argument) for argument in arguments])
+        out, err = capfd.readouterr()
+        return int(stop.value.code or 0), out, err
+
+    return line
+
+
+def test_the_commands(tmp_path: Path, call: Callable[..., tuple[int, str, str]]) -> None:
+    out = tmp_path / "out"
+    code, listed, _ = call("paper", "list", "--out", out, "--json")
+    assert code == 0
+    assert [(each["name"], each["form"]) for each in json.loads(listed)] == [(name, None) for name in EXPERIMENTS]
+    code, printed, err = call("paper", "stitching", "--quick", "--seeds", 3, "--out", out, "--json")
+    assert code == 0
+    record = json.loads(printed.splitlines()[-1])
+    assert record == json.loads((out / "stitching" / "record.json").read_text())
+    assert record["command"] == "waypost paper stitching --quick --seeds 3"
+    assert "paper.html" in err
+    code, listed, _ = call("paper", "list", "--out", out)
+    assert code == 0
+    assert "stitching" in listed
+    assert "quick" in listed
+    code, printed, err = call("paper", "stich", "--out", tmp_path / "b")
+    assert (code, printed, err.count("\n")) == (2, "", 1)
+    assert "choose from stitching" in err
+    assert call("paper", "--help")[0] == 0

@@ -1,0 +1,131 @@
+"""What an experiment of the paper is, what it is given and what it gives back.
+
+The file of an experiment holds a function `run(context) -> Outcome`. It reads how many seeds and steps it gets from the
+context, and cannot tell its quick form from its full one by anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from waypost.errors import WaypostError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from waypost.data.dataset import Dataset
+    from waypost.runs import Progress, Run
+
+Item = TypeVar("Item")
+Row = Mapping[str, str | int | float | None]
+"""A line of a table: the same names in every row, None where there is no number."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is done: all that the quick and the full form of an experiment differ in."""
+
+    seeds: int
+    """Agents of each kind, or draws where nothing is trained."""
+    steps: int | None = None
+    """Updates each agent gets in all; None: as many as its preset says, or nothing is trained."""
+
+    def __post_init__(self) -> None:
+        for name, number in (("seeds", self.seeds), ("steps", self.steps)):
+            if number is not None and number < 1:
+                raise WaypostError(f"{name} = {number}: at least 1 is needed")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """An experiment of the paper, and where its code is."""
+
+    name: str
+    title: str
+    place: str
+    """Where it stands in the paper."""
+    claim: str
+    """What the paper says it shows."""
+    quick: Size
+    """Minutes."""
+    full: Size
+    """As long as it takes."""
+    trains: bool = False
+    """Whether there are steps to choose."""
+
+    def run(self, context: Context) -> Outcome:
+        """Do it; the module is imported only now."""
+        return import_module(f"waypost.paper.{self.name.replace('-', '_')}").run(context)
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """What an experiment may use."""
+
+    size: Size
+    runs: Path
+    """Folder for run directories; `compare(..., out=context.runs)` is at home here too."""
+    progress: Progress
+    """Told about trainings."""
+    counting: Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
+    """Told about everything else that takes a while."""
+
+    def each(self, items: Sequence[Item], what: str) -> Iterator[Item]:
+        """The items one after the other, under a progress bar."""
+        with self.counting(what) as count:
+            for done, item in enumerate(items):
+                yield item
+                count(done + 1, len(items))
+
+    def train(self, algorithm: str, data: str | Path | Dataset, *, label: str | None = None, **options: Any) -> Run:
+        """A training with this experiment's seeds and steps, which goes on where it was; a finished one is only read.
+
+        label     the run directory's name under `runs`; by default DATA/ALGORITHM
+        options   as for `waypost.train`
+        """
+        from waypost.comparison import shortened
+        from waypost.plans import plan
+        from waypost.runs import execute
+
+        planned = plan(algorithm, data, seeds=self.size.seeds, **options)
+        if self.size.steps is not None:
+            planned = shortened(planned, self.size.steps)
+        place = self.runs / (label or f"{Path(planned.data).stem}/{algorithm}")
+        return execute(planned, data, place, resume=True, progress=self.progress)
+
+
+@dataclass(frozen=True, eq=False)
+class Drawing:
+    """A figure and what to say about it."""
+
+    figure: Figure
+    caption: str
+    alt: str
+    """What there is to see, for those who cannot."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Numbers of an outcome, written as CSV and JSON."""
+
+    rows: Sequence[Row]
+    caption: str
+    shown: bool = False
+    """Whether people want to read it beside the text; the others are only linked."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What an experiment found. Its text names no number that is not in, or made of, one of its tables."""
+
+    text: str
+    """Markdown: what was run, and what it shows beside the paper's claim."""
+    figures: Mapping[str, Drawing] = field(default_factory=dict)
+    """By file name, without a suffix."""
+    tables: Mapping[str, Table] = field(default_factory=dict)
+    """By file name, without a suffix."""

@@ -1,0 +1,193 @@
+"""Run an experiment of the paper and write what it found.
+
+The folder of the experiments holds
+    NAME/NAME.md            what was run and what it shows beside the paper's claim
+    NAME/*.png, *.svg       its figures
+    NAME/*.csv, *.json      its tables, each in both forms
+    NAME/runs/FORM/         run directories, if it trains; FORM is quick or full
+    NAME/record.json        how it was run; its presence says the experiment is finished
+    paper.html              all finished experiments as one page
+Every file is written whole or not at all, and the record last.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from waypost.checkpoint import read_json, write_bytes, write_json, write_text
+from waypost.directory import table
+from waypost.errors import WaypostError
+from waypost.paper import EXPERIMENTS, experiment
+from waypost.paper.experiment import Context, Experiment, Outcome, Row, Size
+from waypost.report.figures import to_png, to_svg
+from waypost.runs import Progress
+
+Counting = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
+
+
+@dataclass(frozen=True)
+class Record:
+    """How a finished experiment was run, and what it left."""
+
+    name: str
+    quick: bool
+    seeds: int
+    steps: int | None
+    command: str
+    seconds: float
+    waypost: str
+    when: str
+    text: str
+    """What the experiment says, as Markdown."""
+    figures: dict[str, dict[str, str]]
+    """Caption and alt of NAME.svg and NAME.png."""
+    tables: dict[str, dict[str, Any]]
+    """Caption of NAME.csv and NAME.json, and whether to show them."""
+
+    @property
+    def files(self) -> list[str]:
+        """Everything it wrote but record.json, the text first."""
+        pictures = [f"{name}.{suffix}" for name in self.figures for suffix in ("png", "svg")]
+        return [f"{self.name}.md", *pictures, *(f"{name}.{end}" for name in self.tables for end in ("csv", "json"))]
+
+
+@contextmanager
+def _silent(what: str) -> Iterator[Callable[[int, int], None]]:
+    yield lambda done, total: None
+
+
+def run(
+    name: str,
+    out: str | Path,
+    *,
+    quick: bool = False,
+    seeds: int | None = None,
+    steps: int | None = None,
+    progress: Progress | None = None,
+    counting: Counting = _silent,
+) -> Record:
+    """Run an experiment, write its files and the page; the same call goes on where it was interrupted.
+
+    name         see `EXPERIMENTS`
+    out          the folder of all experiments
+    quick        the form that takes minutes; it has fewer seeds and steps, and nothing else is different
+    seeds, steps others than the form's
+    """
+    chosen, folder = experiment(name), Path(out) / name
+    if steps is not None and not chosen.trains:
+        raise WaypostError(f"{name}: trains nothing, so it has no steps to choose")
+    usual = chosen.quick if quick else chosen.full
+    size = Size(usual.seeds if seeds is None else seeds, usual.steps if steps is None else steps)
+    if folder.is_file() or folder.parent.is_file():
+        raise WaypostError(f"{folder}: is a file, or in one; choose another --out")
+    old = read_record(folder)
+    if quick and old is not None and not old.quick:
+        raise WaypostError(f"{folder}: holds the full form of {name}; choose another --out for the quick one")
+    begun = time.monotonic()
+    form = "quick" if quick else "full"
+    outcome = chosen.run(Context(size, folder / "runs" / form, progress or Progress(), counting))
+    record = Record(
+        name=name,
+        quick=quick,
+        seeds=size.seeds,
+        steps=size.steps,
+        command=_command(name, quick, seeds, steps),
+        seconds=round(time.monotonic() - begun, 3),
+        waypost=version("waypost"),
+        when=datetime.now(UTC).isoformat(timespec="seconds"),
+        text=outcome.text,
+        figures={key: {"caption": each.caption, "alt": each.alt} for key, each in outcome.figures.items()},
+        tables={key: {"caption": each.caption, "shown": each.shown} for key, each in outcome.tables.items()},
+    )
+    write(outcome, record, folder)
+    write_gallery(Path(out))
+    return record
+
+
+def _command(name: str, quick: bool, seeds: int | None, steps: int | None) -> str:
+    given = [("--quick", quick or None, ""), ("--seeds", seeds, f" {seeds}"), ("--steps", steps, f" {steps}")]
+    return f"waypost paper {name}" + "".join(f" {option}{words}" for option, value, words in given if value is not None)
+
+
+def read_record(folder: Path) -> Record | None:
+    """The record of a finished experiment; None if it is not there, or of no use to this version."""
+    try:
+        return Record(**read_json(folder / "record.json"))
+    except (WaypostError, TypeError):
+        return None
+
+
+def finished(out: Path) -> dict[str, Record]:
+    """The finished experiments of a folder, in the paper's order."""
+    records = {name: read_record(out / name) for name in EXPERIMENTS}
+    return {name: record for name, record in records.items() if record is not None}
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def write(outcome: Outcome, record: Record, folder: Path) -> None:
+    """Write an experiment's files in place of those of an earlier run."""
+    old = read_record(folder)
+    # Without a record the experiment counts as unfinished, so nobody meets old and new files together.
+    (folder / "record.json").unlink(missing_ok=True)
+    for name in set(old.files if old else ()) - set(record.files):
+        (folder / name).unlink(missing_ok=True)
+    for key, drawing in outcome.figures.items():
+        buffer = io.BytesIO()
+        to_png(drawing.figure, buffer)
+        write_bytes(folder / f"{key}.png", buffer.getvalue())
+        write_text(folder / f"{key}.svg", to_svg(drawing.figure) + "\n")
+    for key, each in outcome.tables.items():
+        write_text(folder / f"{key}.csv", table(list(each.rows[0]) if each.rows else [], [dict(r) for r in each.rows]))
+        write_json(folder / f"{key}.json", [dict(row) for row in each.rows])
+    write_text(folder / f"{record.name}.md", as_markdown(EXPERIMENTS[record.name], outcome, record))
+    write_json(folder / "record.json", asdict(record))
+
+
+def as_markdown(chosen: Experiment, outcome: Outcome, record: Record) -> str:
+    """The text with its figures and the tables people want to read."""
+    parts = [f"# {chosen.title}", f"> The paper ({chosen.place}): {chosen.claim}", outcome.text.strip()]
+    parts += [f"![{each.alt}]({key}.png)\n\n{each.caption}" for key, each in outcome.figures.items()]
+    parts += [f"{each.caption}\n\n{_rows(each.rows)}" for each in outcome.tables.values() if each.shown and each.rows]
+    parts.append(f"`{record.command}`, {how(record)}.")
+    return "\n\n".join(parts) + "\n"
+
+
+def how(record: Record) -> str:
+    """Say how an experiment was run."""
+    size = f"{record.seeds} seeds" + (f", {record.steps} steps" if record.steps else "")
+    form = "quick form" if record.quick else "full form"
+    return f"{form}, {size}, {record.seconds:.1f} s, Waypost {record.waypost}, {record.when[:10]}"
+
+
+def _rows(rows: Sequence[Row]) -> str:
+    lines = [f"| {' | '.join(rows[0])} |", "|" + "|".join("---:" if n else "---" for n in numeric(rows)) + "|"]
+    lines += ["| " + " | ".join(cell(value).replace("|", "/") for value in row.values()) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def numeric(rows: Sequence[Row]) -> list[bool]:
+    """Whether each column holds numbers only."""
+    return [all(not isinstance(row[name], str) for row in rows) for name in rows[0]]
+
+
+def cell(value: Any) -> str:
+    """A value as people read it."""
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def write_gallery(out: Path) -> None:
+    from waypost.report.gallery import render_gallery
+
+    write_text(out / "paper.html", render_gallery(out, finished(out)))

@@ -1,0 +1,76 @@
+"""The page about the paper's experiments: the claim, what was found, the figures and the numbers of each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+
+from waypost.checkpoint import read_json
+from waypost.paper import EXPERIMENTS
+from waypost.paper.experiment import Experiment
+from waypost.paper.run import Record, cell, how, numeric
+from waypost.report.page import Picture, embed, template
+
+
+class Numbers(NamedTuple):
+    """A table ready for the page."""
+
+    caption: str
+    header: list[str]
+    rows: list[list[str]]
+    right: list[bool]
+    """Which columns are numbers."""
+
+
+class Part(NamedTuple):
+    """What the page shows of one experiment."""
+
+    experiment: Experiment
+    how: str
+    command: str
+    text: Markup
+    pictures: list[Picture]
+    tables: list[Numbers]
+    files: list[str]
+
+
+def render_gallery(out: Path, records: dict[str, Record]) -> str:
+    """Return the whole page as HTML; everything on it is read from the experiments' own files."""
+    quick = sum(record.quick for record in records.values())
+    return template("gallery.html").render(
+        title="The paper's experiments",
+        summary=f"{len(records)} of {len(EXPERIMENTS)} experiments"
+        + (f", {quick} of them in the quick form" if quick else "")
+        + ": what the paper says, and what was found here.",
+        parts=[_part(out / name, record) for name, record in records.items()],
+    )
+
+
+def _part(folder: Path, record: Record) -> Part:
+    pictures = [
+        embed(
+            (folder / f"{name}.svg").read_text().strip(),
+            (folder / f"{name}.png").read_bytes,
+            words["caption"],
+            words["alt"],
+        )
+        for name, words in record.figures.items()
+    ]
+    shown = [(read_json(folder / f"{name}.json"), words) for name, words in record.tables.items() if words["shown"]]
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+    return Part(
+        EXPERIMENTS[record.name],
+        how(record),
+        record.command,
+        Markup(markdown.render(record.text)),
+        pictures,
+        [_numbers(rows, words["caption"]) for rows, words in shown if rows],
+        [f"{record.name}/{file}" for file in (*record.files, "record.json")],
+    )
+
+
+def _numbers(rows: list[dict[str, Any]], caption: str) -> Numbers:
+    return Numbers(caption, list(rows[0]), [[cell(value) for value in row.values()] for row in rows], numeric(rows))
