@@ -19,8 +19,9 @@ The best is the highest r + V(s'). For two cells that are not the goal this is t
 it also puts the goal before the cells next to it, whose value is 0 too. Equally good moves are all followed, so a rule
 gives one path or several.
 
-At every s with a value some recorded move leads to a cell better by one move, and both rules may take it. So V rises
-with every move under both: they arrive, and state-stitching never takes longer than action-stitching.
+At every s with a value some recorded move leads to a cell that is one move nearer to the goal in the data, and both
+rules may take it. Action-stitching comes nearer by one with every move, state-stitching by at least one: both arrive,
+and state-stitching never takes longer.
 
 The paper does not print its data. The trajectories below are ours, chosen to give the paper's numbers of steps, and the
 seed is one of the many that do not change them; the other draws are counted too.
@@ -31,7 +32,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -164,7 +165,7 @@ def run(context: Context) -> Outcome:
                 _draw(seed, solve([*trajectories, *random_moves(seed)]))
                 for seed in context.each(range(context.size.seeds), "draws")
             ],
-            "Steps of both rules for other draws of the random transitions.",
+            "Steps of both rules for each draw of the random transitions.",
         ),
         "paths": Table(
             [
@@ -198,7 +199,7 @@ def run(context: Context) -> Outcome:
 
 
 def _counts(solution: Solution, data: Sequence[Move]) -> list[Row]:
-    kinds = [*((rule, path) for rule in (ACTION, STATE) for path in solution.paths[rule])]
+    kinds = [(rule, path) for rule in (ACTION, STATE) for path in solution.paths[rule]]
     kinds += [("recorded", UPPER), ("recorded", LOWER)]
     return [
         {
@@ -226,7 +227,8 @@ def _text(tables: dict[str, Table]) -> str:
     state = _either([f"{row['steps']} ({row['unrecorded']} unrecorded)" for row in rows if row["rule"] == STATE])
     draws = np.array([[row[name] for name in ("action", "state", "state_longest")] for row in tables["draws"].rows])
     action, _, longest = draws.T
-    same = (draws == [steps[ACTION][0], *_ends(steps[STATE])]).all(axis=1)
+    # The shortest path stands first.
+    same = (draws == [steps[ACTION][0], steps[STATE][0], steps[STATE][-1]]).all(axis=1)
     parts = [row["part"] for row in tables["transitions"].rows]
     paragraphs = (
         f"""
@@ -246,10 +248,6 @@ def _text(tables: dict[str, Table]) -> str:
         """,
     )
     return "\n\n".join(textwrap.fill(" ".join(each.split()), 120) for each in paragraphs) + "\n"
-
-
-def _ends(numbers: Sequence[Any]) -> tuple[Any, Any]:
-    return min(numbers), max(numbers)
 
 
 def _either(items: Sequence[object], word: str = "or") -> str:
