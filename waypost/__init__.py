@@ -16,6 +16,7 @@ from waypost.envs.tasks import TASKS, Protocol, Task, task
 from waypost.errors import DivergenceError, InterruptedRun, WaypostError
 
 if TYPE_CHECKING:
+    from waypost.adaptation import Adaptation, adapt
     from waypost.agents import ALGORITHMS
     from waypost.comparison import Comparison, compare
     from waypost.data.sources import load, save
@@ -27,6 +28,8 @@ __version__ = version("waypost")
 
 _ON_DEMAND = {
     "ALGORITHMS": "agents",
+    "Adaptation": "adaptation",
+    "adapt": "adaptation",
     "Comparison": "comparison",
     "compare": "comparison",
     "Diagnosis": "diagnosis",
@@ -51,6 +54,7 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "ALGORITHMS",
     "TASKS",
+    "Adaptation",
     "Columns",
     "Comparison",
     "Dataset",
@@ -63,6 +67,7 @@ __all__ = [
     "Run",
     "Task",
     "WaypostError",
+    "adapt",
     "compare",
     "concatenate",
     "diagnose",

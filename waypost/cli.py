@@ -170,6 +170,34 @@ class Report:
 
 
 @dataclass(frozen=True)
+class Adapt:
+    """Teach a POR run a new task: V and guide learn anew, from a new reward or other data, the executor stays."""
+
+    run: tyro.conf.Positional[Path]
+    """Run directory of a POR run with an executor."""
+    data: str | None = None
+    """Data to learn from, as for `train --data`, actions not needed; by default the run's own."""
+    reward: str | None = None
+    """FILE.py:FUNCTION or MODULE:FUNCTION, (observations, actions, next_observations) -> waypost.Labels."""
+    env: str | None = None
+    """Task to judge on; by default the data's own, and none for a new reward."""
+    rewards: Literal["task", "recorded", "goal", "centred-goal", "return-range"] | None = None
+    """Reward convention; by default the run's, or that of the data's task."""
+    out: Path | None = None
+    """Directory of the new run; by default RUN-adapted."""
+    steps: int | None = None
+    """Updates of V and guide; by default the run's."""
+    tau: float | None = None
+    """Expectile of V; by default the run's."""
+    inverse_temperature: float | None = None
+    """Weight of value against staying close to the data; by default the run's."""
+    resume: bool = False
+    """Go on with what the directory holds."""
+    json: bool = False
+    """Print the result as one JSON object, the last line on stdout."""
+
+
+@dataclass(frozen=True)
 class Diagnose:
     """Say why a POR agent's actions may be wrong: the guide beyond the data, its aim, or the executor.
 
@@ -288,6 +316,8 @@ def _dispatch(arguments: list[str]) -> int:
         _paper(command)
     elif isinstance(command, Report):
         _report(command)
+    elif isinstance(command, Adapt):
+        _adapt(command)
     elif isinstance(command, Diagnose):
         _diagnose(command)
     elif isinstance(command, List):
@@ -322,6 +352,7 @@ def _commands() -> Any:
         | Annotated[Paper, subcommand("paper")]
         | Annotated[Evaluate, subcommand("evaluate")]
         | Annotated[Report, subcommand("report")]
+        | Annotated[Adapt, subcommand("adapt")]
         | Annotated[Diagnose, subcommand("diagnose")]
         | Annotated[Collect, subcommand("collect")]
         | Annotated[Inspect, subcommand("inspect")]
@@ -524,6 +555,30 @@ def _report(command: Report) -> None:
 
     run = load_run(command.run)
     print(write_report(run, command.out or command.run / "report.html"))
+
+
+def _adapt(command: Adapt) -> None:
+    from waypost.adaptation import adapt
+    from waypost.screen import TrainingBar, screen, show
+
+    out = command.out or command.run.with_name(f"{command.run.name}-adapted")
+    changed = {name: getattr(command, name) for name in ("tau", "inverse_temperature")}
+    adapted = adapt(
+        command.run,
+        command.data,
+        reward=command.reward,
+        out=out,
+        resume=command.resume,
+        env=command.env,
+        rewards=command.rewards,
+        steps=command.steps,
+        progress=TrainingBar(),
+        **{name: value for name, value in changed.items() if value is not None},
+    )
+    show(adapted.run.result)
+    screen.print(adapted.words(), f"report: {out / 'report.html'}", sep="\n", soft_wrap=True)
+    if command.json:
+        print(json.dumps(adapted.to_json()))
 
 
 def _diagnose(command: Diagnose) -> None:
