@@ -123,6 +123,10 @@ class Paper:
     """Agents of each kind, or draws where nothing is trained; by default the experiment's."""
     steps: int | None = None
     """Updates each agent gets in all; by default the experiment's."""
+    data: tuple[str, ...] = ()
+    """Only these data sets, for experiments that have several; hopper-medium-v2 is D4RL's file of hopper-medium."""
+    algos: tuple[str, ...] = ()
+    """Only these algorithms, for experiments that compare several."""
     json: bool = False
     """Print the record, or the list, as one JSON object, the last line on stdout."""
 
@@ -512,6 +516,8 @@ def _paper(command: Paper) -> None:
             quick=command.quick,
             seeds=command.seeds,
             steps=command.steps,
+            data=command.data,
+            algorithms=command.algos,
             progress=TrainingBar(),
             counting=counting_bar,
         )

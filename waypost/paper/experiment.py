@@ -57,6 +57,10 @@ class Experiment:
     """As long as it takes."""
     trains: bool = False
     """Whether there are steps to choose."""
+    data: tuple[str, ...] = ()
+    """Data sets to choose from; none: there is no choice."""
+    algorithms: tuple[str, ...] = ()
+    """Algorithms to choose from; none: there is no choice."""
 
     def run(self, context: Context) -> Outcome:
         """Do it; the module is imported only now."""
@@ -74,6 +78,10 @@ class Context:
     """Told about trainings."""
     counting: Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
     """Told about everything else that takes a while."""
+    data: tuple[str, ...] = ()
+    """The data sets that were chosen, of those the experiment has; hopper-medium-v2 is D4RL's file of hopper-medium."""
+    algorithms: tuple[str, ...] = ()
+    """The algorithms that were chosen, of those the experiment has."""
 
     def each(self, items: Sequence[Item], what: str) -> Iterator[Item]:
         """The items one after the other, under a progress bar."""
@@ -92,7 +100,7 @@ class Context:
         from waypost.plans import plan
         from waypost.runs import execute
 
-        planned = plan(algorithm, data, seeds=self.size.seeds, **options)
+        planned = plan(algorithm, data, **{"seeds": self.size.seeds, **options})
         if self.size.steps is not None:
             planned = shortened(planned, self.size.steps)
         place = self.runs / (label or f"{Path(planned.data).stem}/{algorithm}")

@@ -26,6 +26,7 @@ from waypost.checkpoint import read_json, write_bytes, write_json, write_text
 from waypost.directory import table
 from waypost.errors import WaypostError
 from waypost.paper import EXPERIMENTS, experiment
+from waypost.paper.benchmark import row_of
 from waypost.paper.experiment import Context, Experiment, Outcome, Row, Size
 from waypost.report.figures import to_png, to_svg
 from waypost.runs import Progress
@@ -51,6 +52,10 @@ class Record:
     """Caption and alt of NAME.svg and NAME.png."""
     tables: dict[str, dict[str, Any]]
     """Caption of NAME.csv and NAME.json, and whether to show them."""
+    data: Sequence[str] = ()
+    """The data sets that were chosen; none: there was no choice."""
+    algorithms: Sequence[str] = ()
+    """The algorithms that were chosen; none: there was no choice."""
 
     @property
     def files(self) -> list[str]:
@@ -71,6 +76,8 @@ def run(
     quick: bool = False,
     seeds: int | None = None,
     steps: int | None = None,
+    data: Sequence[str] = (),
+    algorithms: Sequence[str] = (),
     progress: Progress | None = None,
     counting: Counting = _silent,
 ) -> Record:
@@ -80,12 +87,14 @@ def run(
     out          the folder of all experiments
     quick        the form that takes minutes; it has fewer seeds and steps, and nothing else is different
     seeds, steps others than the form's
+    data, algorithms    only these, for experiments that have a choice; by default all
     """
     chosen, folder = experiment(name), Path(out) / name
     if steps is not None and not chosen.trains:
         raise WaypostError(f"{name}: trains nothing, so it has no steps to choose")
     usual = chosen.quick if quick else chosen.full
     size = Size(usual.seeds if seeds is None else seeds, usual.steps if steps is None else steps)
+    which = _chosen(chosen, "data", data, chosen.data), _chosen(chosen, "algorithms", algorithms, chosen.algorithms)
     if folder.is_file() or folder.parent.is_file():
         raise WaypostError(f"{folder}: is a file, or in one; choose another --out")
     old = read_record(folder)
@@ -93,28 +102,47 @@ def run(
         raise WaypostError(f"{folder}: holds the full form of {name}; choose another --out for the quick one")
     begun = time.monotonic()
     form = "quick" if quick else "full"
-    outcome = chosen.run(Context(size, folder / "runs" / form, progress or Progress(), counting))
+    outcome = chosen.run(Context(size, folder / "runs" / form, progress or Progress(), counting, *which))
     record = Record(
         name=name,
         quick=quick,
         seeds=size.seeds,
         steps=size.steps,
-        command=_command(name, quick, seeds, steps),
+        command=_command(name, quick, seeds, steps, data, algorithms),
         seconds=round(time.monotonic() - begun, 3),
         waypost=version("waypost"),
         when=datetime.now(UTC).isoformat(timespec="seconds"),
         text=outcome.text,
         figures={key: {"caption": each.caption, "alt": each.alt} for key, each in outcome.figures.items()},
         tables={key: {"caption": each.caption, "shown": each.shown} for key, each in outcome.tables.items()},
+        data=list(which[0]),
+        algorithms=list(which[1]),
     )
     write(outcome, record, folder)
     write_gallery(Path(out))
     return record
 
 
-def _command(name: str, quick: bool, seeds: int | None, steps: int | None) -> str:
-    given = [("--quick", quick or None, ""), ("--seeds", seeds, f" {seeds}"), ("--steps", steps, f" {steps}")]
-    return f"waypost paper {name}" + "".join(f" {option}{words}" for option, value, words in given if value is not None)
+def _chosen(chosen: Experiment, what: str, given: Sequence[str], known: tuple[str, ...]) -> tuple[str, ...]:
+    """What was asked for, once it is certain that the experiment has it; by default all it has."""
+    if given and not known:
+        raise WaypostError(f"{chosen.name}: its {what} are fixed, there are none to choose")
+    for each in given:
+        if (row_of(each) if what == "data" else each) not in known:
+            raise WaypostError(f"{chosen.name}: has no {each} among its {what}; choose from {', '.join(known)}")
+    if len({row_of(each) for each in given}) < len(given):
+        raise WaypostError(f"{chosen.name}: {', '.join(given)}: something is named twice")
+    return tuple(given) or known
+
+
+def _command(
+    name: str, quick: bool, seeds: int | None, steps: int | None, data: Sequence[str], algorithms: Sequence[str]
+) -> str:
+    words = ["waypost", "paper", name, *(["--quick"] if quick else [])]
+    for option, given in (("seeds", [seeds]), ("steps", [steps]), ("data", data), ("algos", algorithms)):
+        known = [str(value) for value in given if value is not None]
+        words += [f"--{option}", *known] if known else []
+    return " ".join(words)
 
 
 def read_record(folder: Path) -> Record | None:

@@ -1,0 +1,310 @@
+"""What the experiments that train have in common: scores of trainings, as rows of tables, as words and as figures.
+
+A training that fails has a note in place of numbers, in every table and in the text. A plan that nothing could be
+trained by is an error.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from waypost.data.dataset import Dataset
+from waypost.data.sources import load
+from waypost.errors import WaypostError
+from waypost.evaluation import summarise
+from waypost.paper.benchmark import origin, row_of
+from waypost.paper.experiment import Context, Row
+from waypost.runs import Run
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """Agents of one kind on one data set; without a score, why there is none."""
+
+    data: str
+    kind: str
+    """An algorithm, or a variant of one."""
+    values: tuple[float, ...] = ()
+    """The score of each seed."""
+    runs: tuple[Run, ...] = ()
+    note: str = ""
+
+    @property
+    def mean(self) -> float | None:
+        return float(np.mean(self.values)) if self.values else None
+
+    @property
+    def std(self) -> float | None:
+        """Over seeds; one seed has none."""
+        return summarise(self.values)["std"] if len(self.values) > 1 else None
+
+    def row(self) -> dict[str, str | int | float | None]:
+        """The line of a table."""
+        low, high = summarise(self.values)["interval"] or (None, None)
+        return {
+            "data": self.data,
+            "kind": self.kind,
+            "data_from": origin(self.data),
+            "suite": self.runs[0].result["suite"] if self.runs else None,
+            "mean": self.mean,
+            "std": self.std,
+            "low": low,
+            "high": high,
+            "seeds": len(self.values),
+            "values": " ".join(f"{value:.4g}" for value in self.values),
+            "steps": self.runs[0].plan.steps if self.runs else None,
+            "preset": self.runs[0].plan.preset if self.runs else None,
+            "seconds": round(sum(run.result["seconds"] for run in self.runs), 1) if self.runs else None,
+            "note": self.note,
+        }
+
+
+def attempt(context: Context, data: str, kind: str, train: Callable[[], Run | Sequence[Run]]) -> Score:
+    """The score of what `train` trains: all seeds at once, or a run for each."""
+    try:
+        trained = train()
+    except WaypostError as error:
+        context.progress.note(f"{kind} on {data}: {error}")
+        return Score(data, kind, note=str(error))
+    runs = (trained,) if isinstance(trained, Run) else tuple(trained)
+    values = [each["score"] for run in runs for each in run.result["per_seed"]]
+    if None in values:
+        return Score(data, kind, runs=runs, note="was not judged")
+    return Score(data, kind, tuple(values), runs)
+
+
+def trained(context: Context, algorithm: str, data: str, kind: str | None = None, **options: object) -> Score:
+    """The score of an algorithm on a data set by name, with its preset and all seeds at once."""
+    kind = kind or algorithm
+    label = f"{data}/{kind}"
+    return attempt(
+        context, data, kind, lambda: context.train(algorithm, data, label=label, env=row_of(data), **options)
+    )
+
+
+def read(context: Context, data: str) -> Dataset:
+    """The data of that name, recorded now if they never were, with the task they are judged on."""
+    return load(data, progress=context.progress.recording).named(data, row_of(data))
+
+
+def preset(data: str) -> str | None:
+    """Settings for a part of a data set, whose name no preset has: the paper's for D4RL's files, else the task's."""
+    return f"paper/{row_of(data)}" if origin(data) == "d4rl" else None
+
+
+def some(scores: Sequence[Score]) -> Sequence[Score]:
+    """The same scores, once it is certain that there is one among them."""
+    if scores and not any(score.values for score in scores):
+        raise WaypostError(f"nothing could be trained; the first error: {scores[0].note}")
+    return scores
+
+
+def mean(scores: Iterable[Score]) -> float | None:
+    """The mean over data sets; None if one of them has no score."""
+    means = [score.mean for score in scores]
+    known = [each for each in means if each is not None]
+    return float(np.mean(known)) if known and len(known) == len(means) else None
+
+
+# -- words -----------------------------------------------------------------------------------------
+
+
+def number(value: float | None, std: float | None = None) -> str:
+    if value is None:
+        return "no result"
+    return f"{value:.1f}" + (f" ± {std:.1f}" if std is not None else "")
+
+
+def listed(items: Iterable[object], word: str = "and") -> str:
+    """In words: a, b and c."""
+    words = [str(item) for item in items]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {word} {words[-1]}" if words else "none"
+
+
+def paragraphs(*texts: str) -> str:
+    """Markdown of those that say something."""
+    # A line that ends in a hyphen would put a space into a name.
+    lines = (textwrap.fill(" ".join(text.split()), 120, break_on_hyphens=False) for text in texts if text.strip())
+    return "\n\n".join(lines) + "\n"
+
+
+def failures(scores: Sequence[Score]) -> str:
+    """Which trainings gave no result, and why; nothing if all did."""
+    failed = [score for score in scores if not score.values]
+    if not failed:
+        return ""
+    whys = "; ".join(f"{score.kind} on {score.data}: {score.note}" for score in failed)
+    return f"**{len(failed)} of {len(scores)} trainings gave no result**: {whys}."
+
+
+def how_long(scores: Sequence[Score]) -> str:
+    """Seeds and steps of the trainings in words."""
+    runs = [run for score in scores for run in score.runs]
+    seeds = sorted({len(score.values) for score in scores if score.values})
+    steps = sorted({run.plan.steps for run in runs})
+    span = f"{steps[0]}" if len(steps) == 1 else f"{steps[0]} to {steps[-1]}"
+    return f"{listed(seeds, 'or')} seed{'' if seeds == [1] else 's'} of {span} updates"
+
+
+def sources(data: Sequence[str]) -> str:
+    """Where the data come from, in words."""
+    words = {"replica": "replicas recorded here", "d4rl": "D4RL's files"}
+    kinds = listed(words[each] for each in dict.fromkeys(origin(name) for name in data))
+    return f"The data are {kinds}, judged in the environments of the replica suite; the paper's numbers are of D4RL's."
+
+
+# -- figures ---------------------------------------------------------------------------------------
+
+
+class Look(NamedTuple):
+    """How a kind is drawn: colour and shape both tell it from the others."""
+
+    colour: str
+    marker: str
+
+
+LOOKS = (
+    Look("#d55e00", "o"),
+    Look("#0072b2", "s"),
+    Look("#009e73", "^"),
+    Look("#7b3294", "D"),
+    Look("#595959", "v"),
+    Look("#b8860b", "P"),
+)
+
+
+class Mark(NamedTuple):
+    """A score to draw."""
+
+    row: str
+    kind: str
+    mean: float | None
+    std: float | None = None
+    values: tuple[float, ...] = ()
+
+
+def mark(score: Score, kind: str | None = None) -> Mark:
+    return Mark(score.data, kind or score.kind, score.mean, score.std, score.values)
+
+
+def dots(panels: Mapping[str, Sequence[Mark]], looks: Mapping[str, Look], apart: bool = True) -> Figure:
+    """Scores beside each other: a row for each data set, a panel for each heading, a colour and shape for each kind.
+
+    apart   whether the kinds of a row stand below each other; the first is on top
+    """
+    import matplotlib
+    from matplotlib.lines import Line2D
+
+    from waypost.report.figures import AXIS_LABELS, STYLE, new_figure
+
+    rows = list(dict.fromkeys(each.row for marks in panels.values() for each in marks))
+    step = 0.8 / len(looks) if apart else 0.0
+    tall = max(0.3, 0.13 * len(looks)) if apart else 0.28
+    missing = False
+    with matplotlib.rc_context(STYLE):
+        figure = new_figure(2.0 + 2.7 * len(panels), 1.2 + tall * len(rows))
+        first: Axes | None = None
+        for place, (title, marks) in enumerate(panels.items(), 1):
+            axes = figure.add_subplot(1, len(panels), place, sharex=first, sharey=first)
+            for each in sorted(marks, key=lambda each: -list(looks).index(each.kind)):
+                colour, shape = looks[each.kind]
+                order = list(looks).index(each.kind)
+                y = rows.index(each.row) + step * (order - (len(looks) - 1) / 2)
+                if each.mean is None:
+                    missing = True
+                    axes.plot(0.02, y, marker="x", ms=5, color=colour, transform=axes.get_yaxis_transform())
+                    continue
+                if each.std is not None:
+                    axes.plot((each.mean - each.std, each.mean + each.std), (y, y), color=colour, lw=1.2, alpha=0.7)
+                if len(each.values) > 1:
+                    axes.plot(each.values, [y] * len(each.values), ls="", marker=".", ms=3, color=colour, alpha=0.6)
+                axes.plot(each.mean, y, ls="", marker=shape, ms=5.5, color=colour, mec="white", mew=0.6)
+            axes.set_title(title, loc="left")
+            axes.set_xlabel(AXIS_LABELS["score"])
+            axes.grid(axis="x", color="0.9", lw=0.6)
+            for line in range(1, len(rows)):
+                axes.axhline(line - 0.5, color="0.93", lw=0.6, zorder=0)
+            axes.set_axisbelow(True)
+            if first is None:
+                first = axes
+                axes.set_yticks(range(len(rows)), rows)
+                axes.set_ylim(len(rows) - 0.5, -0.5)
+            else:
+                axes.tick_params(axis="y", labelleft=False)
+        handles = [
+            Line2D([], [], ls="", marker=look.marker, ms=5.5, color=look.colour, label=kind)
+            for kind, look in looks.items()
+        ]
+        if missing:
+            handles.append(Line2D([], [], ls="", marker="x", ms=5, color="0.3", label="no result"))
+        figure.legend(handles=handles, loc="outside lower center", ncols=min(5, len(handles)), frameon=False)
+    return figure
+
+
+def curves(panels: Mapping[str, Sequence[Score]], looks: Mapping[str, Look], columns: int = 3) -> Figure:
+    """Evaluations during training: a panel for each data set; mean and range of the seeds of each kind."""
+    import matplotlib
+    from matplotlib.lines import Line2D
+
+    from waypost.report.figures import STYLE, new_figure, step_axis
+
+    columns = min(columns, len(panels))
+    rows = -(-len(panels) // columns)
+    with matplotlib.rc_context(STYLE):
+        figure = new_figure(max(3.6, 2.4 * columns + 0.3), 1.8 * rows + 0.5)
+        for place, (title, scores) in enumerate(panels.items()):
+            axes = figure.add_subplot(rows, columns, place + 1)
+            last = 1.0
+            for score in scores:
+                if not score.values:
+                    continue
+                colour, shape = looks[score.kind]
+                steps, values = evaluations(score)
+                axes.fill_between(steps, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.18, lw=0)
+                shown = shape if len(steps) < 30 else ""
+                axes.plot(steps, values.mean(axis=0), color=colour, lw=1.5, marker=shown, ms=3)
+                last = max(last, float(steps.max()))
+            failed = [score.kind for score in scores if not score.values]
+            if failed:
+                words = f"no result: {', '.join(failed)}"
+                axes.text(0.5, 0.5, words, ha="center", va="center", fontsize=8, transform=axes.transAxes)
+            step_axis(axes, last)
+            axes.set_title(title, loc="left", fontsize=9, parse_math=False)
+            axes.set_ylabel("score" if place % columns == 0 else "")
+            if place + columns < len(panels):
+                axes.set_xlabel("")
+        handles = [
+            Line2D([], [], color=look.colour, lw=1.5, marker=look.marker, ms=3, label=kind)
+            for kind, look in looks.items()
+        ]
+        figure.legend(handles=handles, loc="outside lower center", ncols=min(5, len(handles)), frameon=False)
+    return figure
+
+
+def evaluations(score: Score) -> tuple[np.ndarray, np.ndarray]:
+    """The steps at which it was judged, and the scores then, (seeds, steps)."""
+    found: dict[int, list[float]] = {}
+    for run in score.runs:
+        for row in run.evaluations:
+            found.setdefault(int(row["step"]), []).append(float(row["score"]))
+    steps = sorted(found)
+    return np.array(steps), np.array([found[step] for step in steps]).T
+
+
+def curve_rows(scores: Iterable[Score]) -> list[Row]:
+    """Every evaluation as a line of a table."""
+    return [
+        {"data": score.data, "kind": score.kind, "step": row["step"], "seed": row["seed"], "score": row["score"]}
+        for score in scores
+        for run in score.runs
+        for row in run.evaluations
+    ]
