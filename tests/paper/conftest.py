@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import waypost
+from waypost.envs.tasks import TASKS
 from waypost.evaluation import MEASURES
 from waypost.paper.experiment import Context
 from waypost.plans import plan
@@ -70,17 +71,22 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("waypost.report.build.write_report", lambda run, path: None)
 
 
-def made_up(algorithm: str, data: str, scores: list[float], steps: int = 100) -> Run:
+def made_up(algorithm: str, data: str, scores: list[float], steps: int = 100, directory: Path | None = None) -> Run:
     """A run that never was: two evaluations of each seed, the last with these scores."""
     planned = plan(algorithm, data, steps=steps, seeds=len(scores))
-    task = waypost.envs.tasks.task(data)
+    task = TASKS[data]
     per_seed = [{"seed": seed, **dict.fromkeys(MEASURES, score)} for seed, score in enumerate(scores)]
     evaluations = [
         {"step": step, "seed": seed, "score": score * step / steps}
         for step in (steps // 2, steps)
         for seed, score in enumerate(scores)
     ]
-    return Run(planned, result(algorithm, data, task, steps, per_seed, 1.0), [], [], evaluations)
+    return Run(planned, result(algorithm, data, task, steps, per_seed, 1.0), [], [], evaluations, directory)
+
+
+@pytest.fixture
+def made() -> Callable[..., Run]:
+    return made_up
 
 
 @pytest.fixture
