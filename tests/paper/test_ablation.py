@@ -134,8 +134,8 @@ def test_the_papers_order_is_recognised_and_the_best_share_counts(scored: Any, t
     assert "unlike" not in text
     table = {(row["group"], row["executor"]): row for row in rows(folder, "ablation")}
     assert (table["AntMaze", "big"]["full"], table["AntMaze", "big"]["partial"]) == ("65.0", "60.0")
-    assert table["locomotion", "big"]["paper_partial"] == "60.9"
-    assert table["locomotion", "preset"]["paper_full"] == ""
+    assert table["Locomotion", "big"]["paper_partial"] == "60.9"
+    assert table["Locomotion", "preset"]["paper_full"] == ""
     kept = rows(folder, "scores")
     assert len(kept) == 2 * len(VARIANTS)
     assert {(row["guide_rows"], row["executor_rows"], row["share"]) for row in kept} == {

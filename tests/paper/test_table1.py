@@ -42,8 +42,8 @@ def test_the_published_means_are_those_of_the_rows_or_of_12(column: str) -> None
     assert sums["AntMaze"] / 6 == pytest.approx(PRINTED_MEANS["AntMaze"][column].mean, abs=0.1)
     # Scores of the random sets, which stand in the table's source but are not printed; POR's older hopper-medium.
     hidden = {"One-step": 14.5, "POR": 47.3 + 98.2 - 78.6, "best RL": 42.5}.get(column, 0.0)
-    assert (sums["locomotion"] + hidden) / 12 == pytest.approx(PRINTED_MEANS["locomotion"][column].mean, abs=0.11)
-    assert sums["locomotion"] / 9 > PRINTED_MEANS["locomotion"][column].mean + 10
+    assert (sums["Locomotion"] + hidden) / 12 == pytest.approx(PRINTED_MEANS["Locomotion"][column].mean, abs=0.11)
+    assert sums["Locomotion"] / 9 > PRINTED_MEANS["Locomotion"][column].mean + 10
 
 
 def test_names_of_d4rl_stand_for_rows() -> None:
@@ -117,7 +117,7 @@ def test_scores_like_the_papers_are_said_to_be_so(trainings: Any, tmp_path: Path
             assert ours[column].split()[0] == mean
     means = {(row["data"], row["suite"]): row for row in shown}
     assert means["AntMaze mean of 6", "replica"]["POR"] == "76.2"
-    assert f"POR's mean is {means['locomotion mean of 9', 'replica']['POR']}" in text
+    assert f"POR's mean is {means['Locomotion mean of 9', 'replica']['POR']}" in text
 
 
 def test_other_scores_and_failures_are_said_to_be_so(trainings: Any, tmp_path: Path) -> None:

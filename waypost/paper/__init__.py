@@ -45,8 +45,8 @@ EXPERIMENTS: dict[str, Experiment] = {
             title="A better guide from additional data",
             place="Section 5.3, Figure 3, and Appendix D.2",
             claim="With an executor from little good data and a guide from more data (mix) POR reaches 99 on hopper "
-            "and is ahead of all others on walker2d; training everything on little (main) or on more data is worse, for "
-            "POR, TD3+BC and CQL alike.",
+            "and is ahead of all others on walker2d; training everything on little (main) or on more data is worse, "
+            "for POR, TD3+BC and CQL alike.",
             quick=Size(seeds=1, steps=2_000),
             full=Size(seeds=5),
             trains=True,

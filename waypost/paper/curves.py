@@ -56,8 +56,8 @@ def run(context: Context) -> Outcome:
         if panels:
             figures[f"curves-{group.lower()}"] = Drawing(
                 curves(panels, looks),
-                f"Scores during training on {group} data: mean and range of the seeds.",
-                f"Learning curves of POR and IQL on {len(panels)} {group} data sets.",
+                f"{group} data: scores during training, mean and range of the seeds.",
+                f"Learning curves of POR and IQL on {len(panels)} data sets: {group}.",
             )
     return Outcome(_text(context.data, tables["scores"].rows, scores), figures, tables)
 

@@ -161,7 +161,7 @@ def _saw(run: Run, dataset: Dataset) -> None:
 
 
 def _text(context: Context, scores: Sequence[Score]) -> str:
-    share = [f"{low:.0%} to {high:.0%}" for low, high in (INNER, OUTER)]
+    share = [f"{100 * low:.0f} to {100 * high:.0f} %" for low, high in (INNER, OUTER)]
     return paragraphs(
         f"""{listed(NAMES[name] for name in context.algorithms)} on {listed(context.data)}, {how_long(scores)}.
         **main** learns from the transitions from {share[0]}, **more** from those from {share[1]}; **mix** keeps the

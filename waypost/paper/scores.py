@@ -170,13 +170,14 @@ class Look(NamedTuple):
 
     colour: str
     marker: str
+    line: str = "-"
 
 
 LOOKS = (
     Look("#d55e00", "o"),
     Look("#0072b2", "s"),
     Look("#009e73", "^"),
-    Look("#7b3294", "D"),
+    Look("#7b3294", "D", "--"),
     Look("#595959", "v"),
     Look("#b8860b", "P"),
 )
@@ -208,15 +209,15 @@ def dots(panels: Mapping[str, Sequence[Mark]], looks: Mapping[str, Look], apart:
 
     rows = list(dict.fromkeys(each.row for marks in panels.values() for each in marks))
     step = 0.8 / len(looks) if apart else 0.0
-    tall = max(0.3, 0.13 * len(looks)) if apart else 0.28
+    tall = max(0.28, 0.1 * len(looks)) if apart else 0.28
     missing = False
     with matplotlib.rc_context(STYLE):
-        figure = new_figure(2.0 + 2.7 * len(panels), 1.2 + tall * len(rows))
+        figure = new_figure(2.0 + (2.7 * len(panels) if len(panels) > 1 else 3.6), 1.2 + tall * len(rows))
         first: Axes | None = None
         for place, (title, marks) in enumerate(panels.items(), 1):
             axes = figure.add_subplot(1, len(panels), place, sharex=first, sharey=first)
             for each in sorted(marks, key=lambda each: -list(looks).index(each.kind)):
-                colour, shape = looks[each.kind]
+                colour, shape, _ = looks[each.kind]
                 order = list(looks).index(each.kind)
                 y = rows.index(each.row) + step * (order - (len(looks) - 1) / 2)
                 if each.mean is None:
@@ -246,7 +247,12 @@ def dots(panels: Mapping[str, Sequence[Mark]], looks: Mapping[str, Look], apart:
         ]
         if missing:
             handles.append(Line2D([], [], ls="", marker="x", ms=5, color="0.3", label="no result"))
-        figure.legend(handles=handles, loc="outside lower center", ncols=min(5, len(handles)), frameon=False)
+        figure.legend(
+            handles=handles,
+            loc="outside lower center",
+            ncols=min(5 if len(panels) > 1 else 3, len(handles)),
+            frameon=False,
+        )
     return figure
 
 
@@ -267,11 +273,11 @@ def curves(panels: Mapping[str, Sequence[Score]], looks: Mapping[str, Look], col
             for score in scores:
                 if not score.values:
                     continue
-                colour, shape = looks[score.kind]
+                colour, shape, line = looks[score.kind]
                 steps, values = evaluations(score)
                 axes.fill_between(steps, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.18, lw=0)
                 shown = shape if len(steps) < 30 else ""
-                axes.plot(steps, values.mean(axis=0), color=colour, lw=1.5, marker=shown, ms=3)
+                axes.plot(steps, values.mean(axis=0), color=colour, lw=1.5, ls=line, marker=shown, ms=3)
                 last = max(last, float(steps.max()))
             failed = [score.kind for score in scores if not score.values]
             if failed:
@@ -283,7 +289,7 @@ def curves(panels: Mapping[str, Sequence[Score]], looks: Mapping[str, Look], col
             if place + columns < len(panels):
                 axes.set_xlabel("")
         handles = [
-            Line2D([], [], color=look.colour, lw=1.5, marker=look.marker, ms=3, label=kind)
+            Line2D([], [], color=look.colour, lw=1.5, ls=look.line, marker=look.marker, ms=3, label=kind)
             for kind, look in looks.items()
         ]
         figure.legend(handles=handles, loc="outside lower center", ncols=min(5, len(handles)), frameon=False)

@@ -138,7 +138,7 @@ def _text(
         _verdict(context.data, columns, cells),
         *(_group(group, context.data, columns, cells) for group in GROUPS),
         f"""The means of both are those of the rows shown. The paper's own row "locomotion mean" is lower than that
-        (POR: {PRINTED_MEANS["locomotion"]["POR"].mean} printed, {_paper_mean(GROUPS["locomotion"], "POR"):.1f} by its
+        (POR: {PRINTED_MEANS["Locomotion"]["POR"].mean} printed, {_paper_mean(GROUPS["Locomotion"], "POR"):.1f} by its
         nine rows): it is a sum divided by 12, with three random sets that are not printed.""",
         failures(scores),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +13,10 @@ from waypost.checkpoint import read_json
 from waypost.paper import EXPERIMENTS
 from waypost.paper.experiment import Experiment
 from waypost.paper.run import Record, cell, how, numeric
-from waypost.report.page import Picture, embed, template
+from waypost.report.page import embed, template
+
+WIDE, COLUMNS = 450.0, 5
+"""Pictures of more points and tables of more columns would be unreadable in half the width of the page."""
 
 
 class Numbers(NamedTuple):
@@ -23,6 +27,17 @@ class Numbers(NamedTuple):
     rows: list[list[str]]
     right: list[bool]
     """Which columns are numbers."""
+    wide: bool
+    """Whether it needs the whole width of the page."""
+
+
+class Shown(NamedTuple):
+    """A picture ready for the page."""
+
+    image: Markup
+    caption: str
+    wide: bool
+    """Whether it needs the whole width of the page."""
 
 
 class Part(NamedTuple):
@@ -32,7 +47,7 @@ class Part(NamedTuple):
     how: str
     command: str
     text: Markup
-    pictures: list[Picture]
+    pictures: list[Shown]
     tables: list[Numbers]
     files: list[str]
 
@@ -50,15 +65,7 @@ def render_gallery(out: Path, records: dict[str, Record]) -> str:
 
 
 def _part(folder: Path, record: Record) -> Part:
-    pictures = [
-        embed(
-            (folder / f"{name}.svg").read_text().strip(),
-            (folder / f"{name}.png").read_bytes,
-            words["caption"],
-            words["alt"],
-        )
-        for name, words in record.figures.items()
-    ]
+    pictures = [_picture(folder, name, **words) for name, words in record.figures.items()]
     shown = [(read_json(folder / f"{name}.json"), words) for name, words in record.tables.items() if words["shown"]]
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
     return Part(
@@ -72,5 +79,13 @@ def _part(folder: Path, record: Record) -> Part:
     )
 
 
+def _picture(folder: Path, name: str, caption: str, alt: str) -> Shown:
+    svg = (folder / f"{name}.svg").read_text().strip()
+    made = embed(svg, (folder / f"{name}.png").read_bytes, caption, alt)
+    width = re.search(r'width="([\d.]+)pt"', svg)
+    return Shown(made.image, made.caption, width is not None and float(width[1]) > WIDE)
+
+
 def _numbers(rows: list[dict[str, Any]], caption: str) -> Numbers:
-    return Numbers(caption, list(rows[0]), [[cell(value) for value in row.values()] for row in rows], numeric(rows))
+    header, lines = list(rows[0]), [[cell(value) for value in row.values()] for row in rows]
+    return Numbers(caption, header, lines, numeric(rows), len(header) > COLUMNS)
