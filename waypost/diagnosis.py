@@ -280,7 +280,10 @@ def nearest(
         squares = sizes - 2.0 * part @ points.T + np.einsum("ij,ij->i", part, part)[:, None]
         if own is not None:
             squares[np.arange(len(part)), own[first : first + block]] = np.inf
-        chosen = np.argpartition(squares, min(count, squares.shape[1] - 1), axis=1)[:, :count]
+        if count == 1:
+            chosen = squares.argmin(axis=1)[:, None]
+        else:
+            chosen = np.argpartition(squares, min(count, squares.shape[1] - 1), axis=1)[:, :count]
         # Once more without the rounding of the formula above.
         exact = _length(points[chosen] - part[:, None])
         order = exact.argsort(axis=1)

@@ -19,6 +19,17 @@ EXPERIMENTS: dict[str, Experiment] = {
             full=Size(seeds=1000),
         ),
         Experiment(
+            name="bound",
+            title="Theorem 1 measured",
+            place="Section 4.4, Theorem 1",
+            claim="The distance from the agent's action to the best one is at most l1 + l2 + l3. A guide that keeps "
+            "less to the data lowers l2 and risks a higher l1; the temperature balances the two.",
+            quick=Size(seeds=2, steps=5_000),
+            full=Size(seeds=3),
+            trains=True,
+            data=("four-rooms", "hopper-medium-replay"),
+        ),
+        Experiment(
             name="table1",
             title="POR against every baseline",
             place="Section 5.1, Table 1",
@@ -39,6 +50,18 @@ EXPERIMENTS: dict[str, Experiment] = {
             full=Size(seeds=5),
             trains=True,
             data=ANT_MAZE,
+        ),
+        Experiment(
+            name="guide-map",
+            title="Where the guide goes",
+            place="Section 5.2, Figure 2",
+            claim="The guide's goals g(s) are distributed much like the recorded next states s', and where they are "
+            "not, g(s) has a much higher value, on antmaze-large-diverse above all.",
+            quick=Size(seeds=2, steps=5_000),
+            full=Size(seeds=3),
+            trains=True,
+            # The paper's two, and a plane that needs no t-SNE.
+            data=("four-rooms", "antmaze-large-diverse", "hopper-medium-replay"),
         ),
         Experiment(
             name="extra-data",

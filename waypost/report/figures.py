@@ -127,7 +127,8 @@ def _label(axes: Axes, layout: Layout, text: str, x: float, y: float, width: flo
     )
 
 
-def _draw_layout(axes: Axes, layout: Layout) -> None:
+def draw_layout(axes: Axes, layout: Layout) -> None:
+    """Draw walls, start, goal and whatever else a task has on its plane."""
     x0, x1, y0, y1 = layout.extent
     axes.set(xlim=(x0, x1), ylim=(y0, y1), aspect="equal", xlabel="x", ylabel="y")
     axes.xaxis.set_major_locator(MaxNLocator(5))
@@ -195,7 +196,7 @@ def value_map(world: World) -> Figure:
     figure = new_figure(4.5, 4.0)
     axes = figure.add_subplot()
     _draw_value(figure, axes, world, alpha=1.0)
-    _draw_layout(axes, world.layout)
+    draw_layout(axes, world.layout)
     axes.set_title("Value")
     return figure
 
@@ -206,7 +207,7 @@ def guide_map(world: World) -> Figure:
     figure = new_figure(4.5, 4.0)
     axes = figure.add_subplot()
     _draw_value(figure, axes, world, alpha=0.35)
-    _draw_layout(axes, world.layout)
+    draw_layout(axes, world.layout)
     points = np.asarray(world.arrow_points, float).reshape(-1, 2)
     steps = np.asarray(world.arrow_targets, float).reshape(-1, 2) - points
     lengths = np.linalg.norm(steps, axis=1, keepdims=True)
@@ -237,7 +238,7 @@ def rollout_map(world: World) -> Figure:
     # The legend takes the extra height, so that all maps have one scale.
     figure = new_figure(4.5, 4.3)
     axes = figure.add_subplot()
-    _draw_layout(axes, world.layout)
+    draw_layout(axes, world.layout)
     paths = [np.asarray(path, float).reshape(-1, 2) for path in world.rollouts]
     segments = [np.stack([path[:-1], path[1:]], axis=1) for path in paths]
     times = [np.arange(len(part)) for part in segments]
