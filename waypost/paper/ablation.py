@@ -23,6 +23,7 @@ from waypost.paper.scores import (
     LOOKS,
     Score,
     attempt,
+    counted,
     dots,
     failures,
     how_long,
@@ -72,7 +73,7 @@ def executor_data(dataset: Dataset, variant: Variant) -> Dataset:
 def run(context: Context) -> Outcome:
     scores: list[Score] = []
     rows: list[Row] = []
-    for data in context.each(context.data, "data sets"):
+    for data in counted(context, context.data, "data set"):
         dataset = read(context, data)
         for variant in VARIANTS:
             seen = executor_data(dataset, variant)

@@ -16,6 +16,7 @@ from waypost.paper.experiment import Context, Drawing, Outcome, Row, Table
 from waypost.paper.scores import (
     LOOKS,
     Score,
+    counted,
     curve_rows,
     curves,
     evaluations,
@@ -37,7 +38,7 @@ POINTS = 5
 
 def run(context: Context) -> Outcome:
     kinds = [(data, kind) for data in context.data for kind in (POR, IQL)]
-    scores = some([_train(context, data, kind) for data, kind in context.each(kinds, "trainings")])
+    scores = some([_train(context, data, kind) for data, kind in counted(context, kinds, "training")])
     by = {(score.data, score.kind): score for score in scores}
     tables = {
         "scores": Table(

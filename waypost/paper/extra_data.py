@@ -31,6 +31,7 @@ from waypost.paper.scores import (
     Mark,
     Score,
     attempt,
+    counted,
     curve_rows,
     curves,
     dots,
@@ -81,7 +82,7 @@ def parts(dataset: Dataset) -> dict[str, Parts]:
 def run(context: Context) -> Outcome:
     scores: list[Score] = []
     rows: list[Row] = []
-    for data in context.each(context.data, "data sets"):
+    for data in counted(context, context.data, "data set"):
         dataset = read(context, data)
         for algorithm in context.algorithms:
             for scheme in SCHEMES[algorithm]:
@@ -162,11 +163,12 @@ def _saw(run: Run, dataset: Dataset) -> None:
 
 def _text(context: Context, scores: Sequence[Score]) -> str:
     share = [f"{100 * low:.0f} to {100 * high:.0f} %" for low, high in (INNER, OUTER)]
+    mix = f"""**mix** keeps POR's executor of main and trains V and guide on those from {share[1]}, and once more with
+    the actions of the additional ones taken away."""
     return paragraphs(
         f"""{listed(NAMES[name] for name in context.algorithms)} on {listed(context.data)}, {how_long(scores)}.
-        **main** learns from the transitions from {share[0]}, **more** from those from {share[1]}; **mix** keeps the
-        executor of main and trains V and guide on those from {share[1]}, and once more with the actions of the
-        additional ones taken away. {sources(context.data)}""",
+        **main** learns from the transitions from {share[0]}, **more** from those from {share[1]}.
+        {mix if "por" in context.algorithms else ""} {sources(context.data)}""",
         *(_verdict(data, [score for score in scores if score.data == data]) for data in context.data),
         failures(scores),
     )

@@ -7,7 +7,7 @@ trained by is an error.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,7 +18,7 @@ from waypost.data.sources import load
 from waypost.errors import WaypostError
 from waypost.evaluation import summarise
 from waypost.paper.benchmark import origin, row_of
-from waypost.paper.experiment import Context, Row
+from waypost.paper.experiment import Context, Item, Row
 from waypost.runs import Run
 
 if TYPE_CHECKING:
@@ -89,6 +89,13 @@ def trained(context: Context, algorithm: str, data: str, kind: str | None = None
     return attempt(
         context, data, kind, lambda: context.train(algorithm, data, label=label, env=row_of(data), **options)
     )
+
+
+def counted(context: Context, items: Sequence[Item], what: str) -> Iterator[Item]:
+    """The items one after the other, announced: a bar around those of the trainings would not help."""
+    for place, item in enumerate(items, 1):
+        context.progress.note(f"{what} {place} of {len(items)}")
+        yield item
 
 
 def read(context: Context, data: str) -> Dataset:

@@ -15,6 +15,7 @@ from waypost.paper.scores import (
     LOOKS,
     Mark,
     Score,
+    counted,
     dots,
     failures,
     how_long,
@@ -44,7 +45,7 @@ def run(context: Context) -> Outcome:
     scores = some(
         [
             trained(context, "por", data, kind, **(sparse_settings(data) if kind == SPARSE else {}))
-            for data, kind in context.each(kinds, "trainings")
+            for data, kind in counted(context, kinds, "training")
         ]
     )
     rows = [_row(score) for score in scores]

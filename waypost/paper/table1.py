@@ -15,6 +15,7 @@ from waypost.paper.scores import (
     LOOKS,
     Mark,
     Score,
+    counted,
     dots,
     failures,
     how_long,
@@ -48,7 +49,7 @@ def run(context: Context) -> Outcome:
         for name in context.algorithms
         if name != "rvs-g" or row_of(data) in GROUPS["AntMaze"]
     ]
-    scores = some([trained(context, name, data) for data, name in context.each(pairs, "trainings")])
+    scores = some([trained(context, name, data) for data, name in counted(context, pairs, "training")])
     columns = [name for name, members in COLUMNS.items() if set(members) & set(context.algorithms)]
     cells = {(data, name): _best(scores, data, name) for data in context.data for name in columns}
     tables = {
