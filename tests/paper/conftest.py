@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -52,19 +51,17 @@ def replicas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., N
 
 @pytest.fixture
 def judged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Agents are judged by what they do in one state: no simulator, and other agents still get other scores."""
+    """Agents are judged by their weights: no simulator, and other agents still get other scores."""
 
     class Judged:
         def __init__(self, agents: list[Any], task: Any, *args: Any, **options: Any):
-            self.agents, self.task = agents, task
+            self.agents = agents
 
         def measures(self, task: Any) -> list[dict[str, float]]:
             return [{**dict.fromkeys(MEASURES, 1.0), "score": self.score(agent)} for agent in self.agents]
 
         def score(self, agent: Any) -> float:
-            agent = jax.tree.map(lambda leaf: jnp.asarray(leaf), agent)
-            state = jnp.linspace(-1, 1, SIZES[self.task.name.split("-")[0]][0])[None]
-            return float(50 + 10 * agent.act(state, agent.start(1, self.task.goal))[0].sum())
+            return float(sum(np.asarray(leaf, float).sum() for leaf in jax.tree.leaves(agent)) % 100)
 
     monkeypatch.setattr("waypost.runs.rollouts", Judged)
     monkeypatch.setattr("waypost.runs.check", lambda agent, task: None)

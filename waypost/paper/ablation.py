@@ -64,10 +64,10 @@ VARIANTS = (*map(Variant, SIZES), *(Variant(size, share) for size in ("big", "sm
 
 
 def executor_data(dataset: Dataset, variant: Variant) -> Dataset:
-    """The rows an executor learns from: the guide always has all of them."""
+    """The rows an executor learns from, without the rewards, for which it has no use; the guide always has all rows."""
     if variant.share == 100:
-        return dataset
-    return dataset.top(variant.share / 100).named(f"{dataset.name} top {variant.share} %")
+        return dataset.without_rewards()
+    return dataset.top(variant.share / 100).named(f"{dataset.name} top {variant.share} %").without_rewards()
 
 
 def run(context: Context) -> Outcome:
