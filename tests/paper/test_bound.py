@@ -71,10 +71,12 @@ def same(a: Any, b: Any) -> bool:
 
 def test_the_files(folder: Path) -> None:
     expected = {"bound.md", "bound.png", "bound.svg", "record.json", "runs"}
-    expected |= {f"{name}.{end}" for name in ("bound", "seeds") for end in ("csv", "json")}
+    expected |= {f"{name}.{end}" for name in ("bound", "means", "seeds") for end in ("csv", "json")}
     assert {path.name for path in folder.iterdir()} == expected
     assert [(row["temperature"], row["seed"]) for row in rows(folder, "seeds")] == [(0, 0), (10, 0)]
-    assert json.loads((folder / "bound.json").read_text()) == rows(folder, "bound")
+    assert json.loads((folder / "means.json").read_text()) == rows(folder, "means")
+    shown = [{name: row[name] for name in ("data", "temperature", *bound.SHOWN)} for row in rows(folder, "means")]
+    assert rows(folder, "bound") == shown
 
 
 def test_only_the_guide_depends_on_the_temperature(folder: Path) -> None:
@@ -85,7 +87,7 @@ def test_only_the_guide_depends_on_the_temperature(folder: Path) -> None:
     for cold, hot in zip(*trained.values(), strict=True):
         assert same(cold.agent.value_part, hot.agent.value_part)
         assert not same(cold.agent.guide_part, hot.agent.guide_part)
-    for measure in ("l3", "l3_largest", "L1"):
+    for measure in ("l3", "l3_largest", "inverse_slope"):
         assert len({row[measure] for row in rows(folder, "seeds")}) == 1
     for measure in ("l1", "distance", "gain"):
         assert len({row[measure] for row in rows(folder, "seeds")}) == 2
@@ -133,7 +135,7 @@ def test_the_table_holds_means_over_seeds(folder: Path) -> None:
         assert mean["l1"] == pytest.approx(row["l1"] + 1)
         assert mean["score"] == pytest.approx(row["score"] + 25)
         assert mean["gap"] == pytest.approx(row["gap"])
-    assert bound._means(first) == rows(folder, "bound")
+    assert bound._means(first) == rows(folder, "means")
 
 
 def test_the_figure_shows_the_numbers_of_the_tables(folder: Path) -> None:
@@ -163,9 +165,9 @@ def test_the_figure_shows_the_numbers_of_the_tables(folder: Path) -> None:
 
 
 def test_the_text_is_made_of_the_table(folder: Path) -> None:
-    cold, hot = rows(folder, "bound")
+    cold, hot = rows(folder, "means")
     text = " ".join((folder / "bound.md").read_text().split())
-    assert "with 1 seeds at each of the inverse temperatures 0, 10" in text
+    assert "with 1 seed at each of the inverse temperatures 0, 10" in text
     assert f"means over {STATES} states" in text
     for part in ("l1", "l2"):
         assert f"{part} {bound._moves(cold[part], hot[part])}" in text
@@ -177,7 +179,19 @@ def test_the_text_is_made_of_the_table(folder: Path) -> None:
 
 
 def made(temperature: float, **numbers: float) -> dict[str, Any]:
-    names = ("l1", "l2", "l3", "sum", "gap", "distance", "L1", "L2", "l3_largest", "holds", "score")
+    names = (
+        "l1",
+        "l2",
+        "l3",
+        "sum",
+        "gap",
+        "distance",
+        "inverse_slope",
+        "executor_slope",
+        "l3_largest",
+        "holds",
+        "score",
+    )
     return {"data": "some", "temperature": temperature, "seeds": 1, "states": 5, **dict.fromkeys(names, 1.0), **numbers}
 
 
@@ -185,9 +199,12 @@ def test_the_text_says_where_the_result_differs_from_the_claim() -> None:
     cold, hot = made(0, l1=2.0, l2=0.5, sum=3.5, gap=0.7), made(30, l1=4.0, l2=0.25, sum=5.25, gap=0.6)
     text = " ".join(bound._text([cold, hot]).split())
     assert "l1 rises from 2 to 4 and l2 falls from 0.5 to 0.25: as the paper expects" in text
-    assert "smallest at 0 (3.5), the measured gap at 30 (0.6); the score is best at 0 and 30 (1)" in text
+    assert "smallest at 0 (3.5), the measured gap at 30 (0.6); the score is 1 at every one" in text
     assert "5 times the gap that is there, and 57% of it is l1; the bound holds in all states" in text
-    assert "so it chooses the inverse temperature well" in text
+    assert "whether it chooses well cannot be seen" in text
+    tied = " ".join(bound._text([cold, {**cold, "temperature": 3, "sum": 4.0}, {**hot, "score": 0.5}]).split())
+    assert "the score is best at 0 and 3 (1)" in tied
+    assert "so it chooses the inverse temperature well" in tied
     text = " ".join(bound._text([{**cold, "score": 0.5, "holds": 0.9}, {**hot, "l2": 0.5}]).split())
     assert "l2 stays at 0.5: the paper expects l1 to rise and l2 to fall" in text
     assert "holds in at least 90.0% of the states" in text

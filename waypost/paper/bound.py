@@ -37,17 +37,22 @@ MEASURES = {
     "gap": "gap",
     "guide_distance": "distance",
     "guide_to_data": "to_data",
-    "inverse_slope": "L1",
-    "executor_slope": "L2",
+    "inverse_slope": "inverse_slope",
+    "executor_slope": "executor_slope",
     "value_gain": "gain",
 }
 """What is taken from a diagnosis, and its name in the tables."""
+SHOWN = ("l1", "l2", "l3", "sum", "gap", "holds", "distance", "near", "inverse_slope", "executor_slope", "score")
+"""What people want to read beside the text."""
 CAPTION = (
     "Means over states and seeds; actions lie between -1 and 1. temperature: the inverse one; sum: l1 + l2 + l3; gap: "
-    "from the agent's action to the best recorded one; distance: from g(s) to s'; to_data: from g(s) to the nearest "
-    "recorded next state; L1, L2: slopes of the inverse dynamics and of the executor; gain: V(g(s)) - V(s'); "
-    "l3_largest: the theorem's epsilon; near: share of goals as near to the data as these are to each other; holds: "
-    "share of states where the gap is within the sum."
+    "from the agent's action to the best recorded one; holds: share of states where the gap is within the sum; "
+    "distance: from g(s) to s'; near: share of goals as near to the data as these are to each other; inverse_slope and "
+    "executor_slope: L1 of the inverse dynamics and L2 of the executor."
+)
+MORE = (
+    "All means. to_data: from g(s) to the nearest recorded next state; gain: V(g(s)) - V(s'); l3_largest: the "
+    "theorem's epsilon, as far as it was met."
 )
 
 
@@ -92,7 +97,12 @@ def run(context: Context) -> Outcome:
         "and their range.",
         "A row of panels for each data set: l1; l2, l3 and the gap; the score.",
     )
-    tables = {"bound": Table(means, CAPTION, shown=True), "seeds": Table(seeds, "The same of each seed.")}
+    brief = [{name: row[name] for name in ("data", "temperature", *SHOWN)} for row in means]
+    tables = {
+        "bound": Table(brief, CAPTION, shown=True),
+        "means": Table(means, MORE),
+        "seeds": Table(seeds, "The same of each seed."),
+    }
     return Outcome(_text(means), {"bound": figure}, tables)
 
 
@@ -117,7 +127,7 @@ def _text(means: Sequence[Row]) -> str:
     temperatures = ", ".join(f"{row['temperature']:g}" for row in next(iter(sets.values())))
     paragraphs = [
         f"""
-        On {" and ".join(sets)} one executor was trained, and V and guide with {rows[0]["seeds"]} seeds at each of the
+        On {" and ".join(sets)} one executor was trained, and V and guide with {_seeds(rows[0]["seeds"])} at each of the
         inverse temperatures {temperatures}. The numbers are means over {rows[0]["states"]} states of the data and over
         the seeds; what nobody can know without a simulator is estimated among the nearest recorded transitions.
         """,
@@ -133,18 +143,26 @@ def _reading(name: str, rows: Sequence[dict[str, Any]]) -> str:
     as_said = last["l1"] > first["l1"] and last["l2"] < first["l2"]
     lowest = {measure: min(rows, key=lambda row: row[measure]) for measure in ("sum", "gap")}
     best = max(row["score"] for row in rows)
-    at = " and ".join(f"{row['temperature']:g}" for row in rows if row["score"] == best)
-    executor = " to ".join(dict.fromkeys(f"{find(row['L2'] for row in rows):.3g}" for find in (min, max)))
+    found = [f"{row['temperature']:g}" for row in rows if row["score"] == best]
+    scores = (
+        f"is {best:.3g} at every one" if len(found) == len(rows) else f"is best at {' and '.join(found)} ({best:.3g})"
+    )
+    slopes = [row["executor_slope"] for row in rows]
+    executor = " to ".join(dict.fromkeys(f"{slope:.3g}" for slope in (min(slopes), max(slopes))))
     return f"""
         **{name}.** From an inverse temperature of {first["temperature"]:g} to {last["temperature"]:g}
         l1 {_moves(first["l1"], last["l1"])} and l2 {_moves(first["l2"], last["l2"])}:
         {"as the paper expects" if as_said else "the paper expects l1 to rise and l2 to fall"}. The guide's distance
         from the recorded next state {_moves(first["distance"], last["distance"])}; the inverse dynamics' slope L1 is
-        {first["L1"]:.3g}, the executor's slope L2 {executor}. The executor's error l3 is {first["l3"]:.3g} at every
-        temperature, for it is the same executor, and {first["l3_largest"]:.3g} at most. The sum is smallest at
+        {first["inverse_slope"]:.3g}, the executor's slope L2 {executor}. The executor's error l3 is {first["l3"]:.3g}
+        at every temperature, for it is the same executor, and {first["l3_largest"]:.3g} at most. The sum is smallest at
         {lowest["sum"]["temperature"]:g} ({lowest["sum"]["sum"]:.3g}), the measured gap at
-        {lowest["gap"]["temperature"]:g} ({lowest["gap"]["gap"]:.3g}); the score is best at {at} ({best:.3g}).
+        {lowest["gap"]["temperature"]:g} ({lowest["gap"]["gap"]:.3g}); the score {scores}.
         """
+
+
+def _seeds(count: int) -> str:
+    return "1 seed" if count == 1 else f"{count} seeds"
 
 
 def _moves(first: float, last: float) -> str:
@@ -160,16 +178,19 @@ def _plainly(sets: dict[str, list[dict[str, Any]]]) -> str:
         at = min(rows, key=lambda row: row["sum"])
         best, holds = max(row["score"] for row in rows), min(row["holds"] for row in rows)
         part = max(("l1", "l2", "l3"), key=lambda measure: at[measure])
+        if min(row["score"] for row in rows) == best:
+            verdict = "The score is the same everywhere, so whether it chooses well cannot be seen."
+        elif at["score"] == best:
+            verdict = "Where it is lowest the score is best, so it chooses the inverse temperature well."
+        else:
+            verdict = (
+                f"Where it is lowest the score is {at['score']:.3g}, not the best {best:.3g}: it does not choose the "
+                "inverse temperature."
+            )
         words.append(
             f"On {name} the lowest sum is {at['sum'] / at['gap']:.3g} times the gap that is there, and "
             f"{at[part] / at['sum']:.0%} of it is {part}; the bound holds in "
-            f"{'all states' if holds == 1 else f'at least {holds:.1%} of the states'}. "
-            + (
-                "Where it is lowest the score is best, so it chooses the inverse temperature well."
-                if at["score"] == best
-                else f"Where it is lowest the score is {at['score']:.3g}, not the best {best:.3g}: it does not choose "
-                "the inverse temperature."
-            )
+            f"{'all states' if holds == 1 else f'at least {holds:.1%} of the states'}. {verdict}"
         )
     return (
         "**In plain words:** l1 says what could go wrong because the guide asks for what was not recorded, l2 what is "

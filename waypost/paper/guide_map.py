@@ -192,7 +192,8 @@ def _text(rows: Sequence[Row]) -> str:
     number: list[dict[str, Any]] = [dict(row) for row in rows]
     paragraphs = [
         f"""
-        V and guide of POR were trained on {_and([row["data"] for row in number])} with {number[0]["seeds"]} seeds each.
+        V and guide of POR were trained on {_and([row["data"] for row in number])} with
+        {number[0]["seeds"]} seed{"" if number[0]["seeds"] == 1 else "s"} each.
         For pairs (s, s') drawn from each data set the guide's goals g(s) are set beside the recorded next states s'.
         The paper colours by the optimal value; here V is the agent's own, and because a guide may only have learned
         what its own V likes, the V of another seed judges it too.
