@@ -8,7 +8,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from conftest import TINY
+from samples import TINY
 
 import waypost
 from waypost.cli import main

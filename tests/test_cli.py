@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import walk
+from samples import walk
 
 import waypost
 from waypost.agents import ALGORITHMS

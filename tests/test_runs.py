@@ -18,7 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from conftest import TINY, walk
+from samples import TINY, walk
 
 import waypost
 import waypost.data.large as large

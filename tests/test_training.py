@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import TINY, walk
+from samples import TINY, walk
 
 from waypost.agents.agent import Algorithm, Stage
 from waypost.agents.bc import BC

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import walk
+from samples import walk
 
 from waypost.data.dataset import Dataset, concatenate
 from waypost.data.formats.npz import MARK

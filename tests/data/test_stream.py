@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from conftest import walk
+from samples import walk
 
 import waypost.data.large as large
 from waypost.agents.por import POR, Config
