@@ -28,7 +28,7 @@ def test_por_joins_the_halves_of_the_t_maze_and_cloning_does_not() -> None:
     assert (steps[3:, 1] > 0.05).all()
 
 
-@pytest.mark.parametrize("name", ["iql", "onestep", "cql"])
+@pytest.mark.parametrize("name", ["iql", "onestep", pytest.param("cql", marks=pytest.mark.slow)])
 def test_others_that_ask_what_states_are_worth_join_the_halves_too(name: str) -> None:
     run = waypost.train(name, "t-maze", evaluation=waypost.Protocol(every=0, episodes=20))
     assert run.result["mean"]["success_rate"] >= 0.95
@@ -37,9 +37,9 @@ def test_others_that_ask_what_states_are_worth_join_the_halves_too(name: str) ->
 @pytest.mark.parametrize(
     "settings",
     [
-        {"training": "staged"},
+        pytest.param({"training": "staged"}, marks=pytest.mark.slow),
         {"value_objective": "sparse", "tau": 1.0},
-        {"horizon": 3},
+        pytest.param({"horizon": 3}, marks=pytest.mark.slow),
         {"guide_objective": "constrained", "behaviour_steps": 3_000, "inverse_temperature": 10.0},
     ],
     ids=["staged", "sparse", "horizon", "constrained"],
@@ -49,6 +49,7 @@ def test_every_form_of_por_joins_the_halves(settings: dict[str, object]) -> None
     assert run.result["mean"]["success_rate"] >= 0.95
 
 
+@pytest.mark.slow
 def test_four_rooms_is_on_its_way_after_a_short_training() -> None:
     run = waypost.train("por", "four-rooms", steps=20_000, evaluation=waypost.Protocol(every=0, episodes=50))
     assert run.result["mean"]["success_rate"] >= 0.5

@@ -96,7 +96,20 @@ def learned(name: str, choices: bool, steps: int) -> Any:
     return learner.agents[0]
 
 
-@pytest.mark.parametrize("name", [name for name, each in ALGORITHMS.items() if each.continuous])
+SLOW = ("cql", "dt", "bear", "brac")
+"""Those that compile for long; `make slow` runs them."""
+
+
+def named(able: str) -> list[Any]:
+    """The algorithms for one kind of actions."""
+    return [
+        pytest.param(name, marks=pytest.mark.slow if name in SLOW else ())
+        for name, each in ALGORITHMS.items()
+        if getattr(each, able)
+    ]
+
+
+@pytest.mark.parametrize("name", named("continuous"))
 def test_a_journey_is_learned_by_heart(name: str) -> None:
     data = journey(choices=False)
     errors = np.abs(relived(learned(name, False, STEPS), data) - data.require("actions")) / (HIGH - LOW)
@@ -104,7 +117,7 @@ def test_a_journey_is_learned_by_heart(name: str) -> None:
     assert errors.max() < 0.2
 
 
-@pytest.mark.parametrize("name", [name for name, each in ALGORITHMS.items() if each.discrete])
+@pytest.mark.parametrize("name", named("discrete"))
 def test_a_journey_of_numbered_actions_is_learned_by_heart(name: str) -> None:
     data = journey(choices=True)
     assert relived(learned(name, True, STEPS), data).tolist() == data.require("actions")[:, 0].tolist()
