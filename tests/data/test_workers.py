@@ -89,6 +89,9 @@ def test_a_recording_process_does_not_need_jax() -> None:
 
 def test_an_interruption_ends_the_workers() -> None:
     program = (
+        # Tests in the background of a shell begin with interruptions ignored.
+        "import signal\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from waypost.data.replicas import collect\n"
         "print('begun', flush=True)\n"
         "collect('hopper-medium', 1_000_000, workers=2, progress=lambda *_: print('more', flush=True))\n"
