@@ -364,6 +364,7 @@ def test_streamed_data_that_fit_in_one_window_give_the_same_weights(rewards: Any
     assert runs[0].metrics == runs[1].metrics
 
 
+@pytest.mark.slow
 def test_a_streamed_run_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     in_windows(monkeypatch)
     waypost.save(walk(240), tmp_path / "data.npz")

@@ -60,7 +60,7 @@ def same(one: Any, other: Any) -> bool:
     return all(np.array_equal(a, b) for a, b in pairs)
 
 
-@pytest.mark.parametrize("settings", [{}, {"guide_objective": "constrained"}, {"training": "staged", "horizon": 3}])
+@pytest.mark.parametrize("settings", [{"guide_objective": "constrained"}, {"training": "staged", "horizon": 3}])
 def test_a_scan_is_the_same_as_single_updates(settings: dict[str, Any]) -> None:
     scanned = run(por(**settings))
     single = por(**settings)
@@ -99,7 +99,7 @@ def test_a_seed_in_a_lane_of_its_own_learns_exactly_what_it_learns_alone() -> No
         assert same(state, run(learner((seed,))).states[0])
 
 
-@pytest.mark.parametrize("lane", [2, 3])
+@pytest.mark.parametrize("lane", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_seed_under_vmap_learns_what_it_learns_alone(lane: int) -> None:
     together = run(learner((3, 4, 5), lane))
     assert len(together.lanes) == -(-3 // lane)
@@ -271,7 +271,7 @@ def test_metrics_are_the_means_over_windows() -> None:
         assert np.allclose(mean, np.mean([single[name] for single in singles], axis=0), rtol=1e-4), name
 
 
-@pytest.mark.parametrize("step", [3, 5, 8])
+@pytest.mark.parametrize("step", [pytest.param(3, marks=pytest.mark.slow), 5, 8])
 def test_a_streamed_learner_resumes_to_the_same_bits(step: int) -> None:
     straight, first, second = streamed(), streamed(), streamed()
     stage = straight.algorithm.stages[0]

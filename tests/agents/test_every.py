@@ -32,6 +32,9 @@ GOAL = np.array([0.4, -0.8], np.float32)
 CONTINUOUS = [name for name, each in ALGORITHMS.items() if each.continuous]
 CHOOSING = [name for name, each in ALGORITHMS.items() if each.discrete]
 CHOICES = 3
+LONG = ("cql", "bear", "brac", "dt")
+"""Those that compile for long: what takes a program of its own is left to `make slow`."""
+EACH = [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in ALGORITHMS]
 
 
 def about(name: str) -> Any:
@@ -173,13 +176,13 @@ def test_every_setting_matters(name: str, setting: str) -> None:
     assert program(name, config) != program(name, replace(config, **{setting: value}))
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("name", EACH)
 def test_a_training_is_the_same_every_time(name: str) -> None:
     again = run(learner(name, tiny(name)))
     assert same(outcome(name)[0], jax.tree.map(np.asarray, again.states[0]))
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("name", EACH)
 def test_seeds_together_update_by_update_learn_what_one_learns_alone_in_chunks(name: str) -> None:
     """Both at once, because every further program takes its time to compile."""
     together = run(learner(name, tiny(name), (5, 0), lane=2), chunk=1)
