@@ -153,6 +153,7 @@ def test_reward_conventions_reach_the_learner() -> None:
 # -- parts from another run ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_guide_and_executor_trained_apart_act_together(tmp_path: Path) -> None:
     data = walk()
     executor = waypost.train("por", data.without_rewards(), out=tmp_path / "pi", training="executor", **SMALL)
@@ -387,6 +388,7 @@ def test_a_streamed_run_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: py
     assert not same(straight, in_memory)
 
 
+@pytest.mark.slow
 def test_numbered_actions_stream_resume_and_save_to_the_same_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -516,6 +516,7 @@ def test_a_setting_out_of_range_is_refused_by_name(name: str, value: Any) -> Non
 # -- learning --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.learns
 def test_it_does_better_than_the_data_and_does_not_trust_what_they_never_did() -> None:
     """One step, rewards rising with the action, data in the lower half of its range: it stops at their edge."""

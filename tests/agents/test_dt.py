@@ -454,6 +454,7 @@ def test_there_is_one_stage_as_long_as_the_run() -> None:
 # -- learning ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.learns
 def test_it_does_what_goes_with_the_return_asked_for() -> None:
     """Episodes of four steps that go up or down all the time; a step earns where it goes."""

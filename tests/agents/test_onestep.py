@@ -448,6 +448,7 @@ def test_presets_are_the_originals() -> None:
 # -- learning ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.learns
 def test_it_prefers_what_the_behaviour_rarely_did_and_earned_more_by() -> None:
     """In every state four actions in five are about -0.5 and earn 0, the fifth is about 0.5 and earns 1."""

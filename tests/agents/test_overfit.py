@@ -96,7 +96,7 @@ def learned(name: str, choices: bool, steps: int) -> Any:
     return learner.agents[0]
 
 
-SLOW = ("cql", "dt", "bear", "brac")
+SLOW = ("onestep", "td3bc", "cql", "bcq", "bear", "brac", "dt")
 """Those that compile for long; `make slow` runs them."""
 
 
