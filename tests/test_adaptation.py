@@ -49,6 +49,7 @@ def same(one: object, other: object) -> bool:
     return all(np.array_equal(a, b) for a, b in zip(leaves(one), leaves(other), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.learns
 def test_a_new_reward_turns_the_guide_round_and_leaves_the_executor(tmp_path: Path, reward: str) -> None:
     """West of the junction the way to the old goal leads east, the way to the new one west."""
@@ -86,6 +87,7 @@ def test_data_without_actions_make_the_same_guide(run: Path, tmp_path: Path) -> 
     assert same(adapted.run.agent.agent.guide_part, old.agent.guide_part)  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_an_executor_that_reads_fewer_columns_serves_a_task_that_has_more(tmp_path: Path) -> None:
     """With and without the key: V and guide see three numbers, the executor the two it knows."""
     waypost.train("por", "four-rooms", steps=4, env="none", rewards="goal", out=tmp_path / "rooms", **TINY)

@@ -223,6 +223,7 @@ def test_a_robots_log_trains_with_one_command(capfd: pytest.CaptureFixture[str],
     assert "columns.rewards" in err
 
 
+@pytest.mark.slow
 def test_a_log_of_choices_trains_with_one_command(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """A column of whole numbers in a text is one of choices; a word is enough if they are sizes, or more than seen."""
     lines = [f"{np.sin(row):.3f},{row % 3},{row // 10}" for row in range(60)]

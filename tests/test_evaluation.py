@@ -245,6 +245,7 @@ def cart_pole(episodes: int, random: float, seed: int = 0) -> dict[str, np.ndarr
     return {name: np.array(values) for name, values in rows.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.learns
 def test_cart_poles_are_held_up_by_agents_that_saw_them_fall() -> None:
     """Random pushes hold a pole for 22 steps, those of the data for 55 on average; 500 is the limit."""

@@ -11,11 +11,11 @@ pytestmark = pytest.mark.learns
 
 
 def test_por_joins_the_halves_of_the_t_maze_and_cloning_does_not() -> None:
-    por = waypost.train("por", "t-maze", seeds=2)
-    assert [each["success_rate"] for each in por.result["per_seed"]] == [1.0, 1.0]
+    por = waypost.train("por", "t-maze")
+    assert por.result["mean"]["success_rate"] == 1.0
     for name in ("bc", "bc10"):
-        cloned = waypost.train(name, "t-maze", seeds=2, steps=2_000, hidden=(64, 64))
-        assert [each["success_rate"] for each in cloned.result["per_seed"]] == [0.0, 0.0]
+        cloned = waypost.train(name, "t-maze", steps=2_000, hidden=(64, 64))
+        assert cloned.result["mean"]["success_rate"] == 0.0
     # The value says why: it rises from the start to the junction and from there to the goal, not to the west.
     places = np.array([[5, 1], [3, 0], [1, 0], [0, 1], [0, 3], [0, 4.4]], np.float32)
     values = por.agent.value(places)
@@ -28,7 +28,7 @@ def test_por_joins_the_halves_of_the_t_maze_and_cloning_does_not() -> None:
     assert (steps[3:, 1] > 0.05).all()
 
 
-@pytest.mark.parametrize("name", ["iql", "onestep", pytest.param("cql", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["iql", *(pytest.param(name, marks=pytest.mark.slow) for name in ("onestep", "cql"))])
 def test_others_that_ask_what_states_are_worth_join_the_halves_too(name: str) -> None:
     run = waypost.train(name, "t-maze", evaluation=waypost.Protocol(every=0, episodes=20))
     assert run.result["mean"]["success_rate"] >= 0.95
@@ -38,7 +38,7 @@ def test_others_that_ask_what_states_are_worth_join_the_halves_too(name: str) ->
     "settings",
     [
         pytest.param({"training": "staged"}, marks=pytest.mark.slow),
-        {"value_objective": "sparse", "tau": 1.0},
+        pytest.param({"value_objective": "sparse", "tau": 1.0}, marks=pytest.mark.slow),
         pytest.param({"horizon": 3}, marks=pytest.mark.slow),
         {"guide_objective": "constrained", "behaviour_steps": 3_000, "inverse_temperature": 10.0},
     ],

@@ -63,6 +63,7 @@ def test_a_mix_learns_the_same_with_and_without_the_actions_of_the_additional_da
     assert all(np.array_equal(mix[name], free[name]) for name in mix)
 
 
+@pytest.mark.slow
 def test_a_mix_keeps_the_executor_of_main_and_needs_no_actions(
     replicas: Callable[..., None], judged: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -188,6 +188,7 @@ class Watched(Progress):
         self.notes.append(text)
 
 
+@pytest.mark.slow
 def test_a_training_goes_on_where_it_stopped_and_is_read_once_finished(fake: ModuleType, tmp_path: Path) -> None:
     def do(context: Context) -> Outcome:
         trained = context.train("bc", "t-maze", **SMALL)

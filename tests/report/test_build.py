@@ -33,6 +33,7 @@ def test_maps_show_what_the_agent_says(run: waypost.Run) -> None:
     assert [len(world.rollouts) for _, world in maps] == [3, 0]
 
 
+@pytest.mark.slow
 def test_a_page_for_agents_of_every_kind(run: waypost.Run, tmp_path: Path) -> None:
     bc = waypost.train("bc", "t-maze", steps=10, hidden=(4,), evaluation=PROTOCOL)
     guide = waypost.train("por", waypost.load("t-maze").without_actions(), training="guide", **TINY)
@@ -42,6 +43,7 @@ def test_a_page_for_agents_of_every_kind(run: waypost.Run, tmp_path: Path) -> No
         assert "</html>" in page
 
 
+@pytest.mark.slow
 def test_a_page_for_numbered_actions(tmp_path: Path) -> None:
     rows = np.arange(40)
     states = np.random.default_rng(0).normal(size=(40, 4))
