@@ -60,7 +60,14 @@ def same(one: Any, other: Any) -> bool:
     return all(np.array_equal(a, b) for a, b in pairs)
 
 
-@pytest.mark.parametrize("settings", [{"guide_objective": "constrained"}, {"training": "staged", "horizon": 3}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({}, marks=pytest.mark.slow),
+        {"guide_objective": "constrained"},
+        {"training": "staged", "horizon": 3},
+    ],
+)
 def test_a_scan_is_the_same_as_single_updates(settings: dict[str, Any]) -> None:
     scanned = run(por(**settings))
     single = por(**settings)
@@ -79,6 +86,15 @@ def test_a_scan_is_the_same_as_single_updates(settings: dict[str, Any]) -> None:
 
 def test_the_length_of_chunks_does_not_matter() -> None:
     assert close(run(learner()).states[0], run(learner(), chunk=3).states[0])
+
+
+def test_no_length_of_chunk_is_compiled_twice() -> None:
+    """However many there are: windows of streamed data leave all sorts of remainders."""
+    subject, again = learner(), learner()
+    stage, programs = subject.algorithm.stages[0], subject._programs
+    first = {steps: programs.chunk(stage, steps, 1) for steps in range(1, 40)}
+    assert again._programs is programs
+    assert all(programs.chunk(stage, steps, 1) is program for steps, program in first.items())
 
 
 def test_metrics_are_the_means_over_a_chunk() -> None:
@@ -233,9 +249,13 @@ def threads() -> list[str]:
 
 
 @pytest.mark.parametrize("spare", [0, 7])
-def test_one_window_with_everything_gives_the_same_bits(spare: int) -> None:
+@pytest.mark.parametrize(
+    "settings",
+    [pytest.param({}, marks=pytest.mark.slow), {"training": "staged", "horizon": 3}],
+    ids=["joint", "staged"],
+)
+def test_one_window_with_everything_gives_the_same_bits(settings: dict[str, Any], spare: int) -> None:
     """Also if the columns are longer than the rows that count; with stages, and columns that look ahead."""
-    settings = {"training": "staged", "horizon": 3}
     subject = streamed(rows=60, algorithm=POR, **settings)
     subject.source.capacity += spare
     assert subject.source.windows == 1

@@ -17,7 +17,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -83,6 +83,7 @@ class Learner:
         self.seeds = tuple(seeds)
         self.step = 0
         self.source = columns if isinstance(columns, Stream) else Whole(columns)
+        self._programs = _programs(algorithm)
         devices = learning_devices()
         if seeds_per_lane is None:
             seeds_per_lane = 1 if devices[0].platform == "cpu" else -(-len(self.seeds) // len(devices))
@@ -97,7 +98,7 @@ class Learner:
     def _lane(self, seeds: tuple[int, ...], device: jax.Device, donor: Agent | None) -> Lane:
         pairs = [jax.random.split(jax.random.key(seed)) for seed in seeds]
         first_keys, keys = (jax.device_put(_stack([pair[i] for pair in pairs]), device) for i in (0, 1))
-        return Lane(seeds, device, keys, _beginning(self.algorithm, len(seeds))(first_keys, donor))
+        return Lane(seeds, device, keys, self._programs.beginning(len(seeds))(first_keys, donor))
 
     # -- learning -----------------------------------------------------------------------------
 
@@ -138,7 +139,7 @@ class Learner:
         """Updates on the window that is there."""
         results = []
         for lane in self.lanes:
-            lane.state, means, first_bad = _compiled(self.algorithm, stage, steps, len(lane.seeds))(
+            lane.state, means, first_bad = self._programs.chunk(stage, steps, len(lane.seeds))(
                 lane.state, lane.keys, np.int32(self.step), lane.columns, np.int32(self._rows)
             )
             results.append((means, first_bad))
@@ -212,7 +213,18 @@ class Learner:
 # -- the programs: compiled once for an algorithm, whichever lane or learner runs them ---------------
 
 
-@lru_cache(maxsize=16)
+class Programs:
+    """What is compiled for an algorithm: every length of chunk that is asked for stays."""
+
+    def __init__(self, algorithm: Algorithm):
+        self.beginning = lru_cache(maxsize=None)(partial(_beginning, algorithm))
+        self.chunk = lru_cache(maxsize=None)(partial(_compiled, algorithm))
+
+
+_programs = lru_cache(maxsize=4)(Programs)
+"""Those of the last few algorithms; a learner holds on to its own."""
+
+
 def _beginning(algorithm: Algorithm, seeds: int) -> Callable[..., Any]:
     def begin(key: Array, donor: Agent | None) -> Any:
         state = algorithm.init(key)
@@ -221,7 +233,6 @@ def _beginning(algorithm: Algorithm, seeds: int) -> Callable[..., Any]:
     return jax.jit(_over(seeds, begin, (0, None)))
 
 
-@lru_cache(maxsize=16)
 def _compiled(algorithm: Algorithm, stage: Stage, steps: int, seeds: int) -> Callable[..., Any]:
     return jax.jit(_over(seeds, _chunk(algorithm, stage, steps), CHUNK_AXES), donate_argnums=0)
 
