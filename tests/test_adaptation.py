@@ -77,6 +77,16 @@ def test_the_runs_settings_are_the_ground(run: Path, reward: str) -> None:
     assert f"for {before.steps} updates" in adapted.words()
 
 
+def test_rewards_are_read_as_the_run_read_them_unless_the_task_is_another(tmp_path: Path) -> None:
+    """As recorded, though the rooms' own task would take 1 from each."""
+    waypost.train("por", "four-rooms", steps=2, env="none", rewards="recorded", out=tmp_path / "rooms", **TINY)
+    conventions = [
+        waypost.adapt(tmp_path / "rooms", data, env="none", steps=1).run.plan.rewards
+        for data in (None, "four-rooms-river")
+    ]
+    assert conventions == ["recorded", "goal"]
+
+
 def test_data_without_actions_make_the_same_guide(run: Path, tmp_path: Path) -> None:
     """To the last bit: neither V nor guide ever saw an action or the executor."""
     data = waypost.load("t-maze").without_actions()

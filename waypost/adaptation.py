@@ -18,7 +18,8 @@ from waypost.agents.por import PORAgent
 from waypost.checkpoint import read_json
 from waypost.data.dataset import Dataset
 from waypost.data.rewards import Convention
-from waypost.data.sources import load
+from waypost.data.sources import load, recorded_task
+from waypost.envs.tasks import task as find_task
 from waypost.errors import WaypostError
 from waypost.plans import plan, read_plan
 from waypost.policy import Policy
@@ -68,7 +69,7 @@ def adapt(
     reward    "FILE.py:FUNCTION", "MODULE:FUNCTION" or a function: (observations, actions, next_observations) ->
               `waypost.Labels` with the rewards and terminals of the new task
     env       task to judge on; by default the data's own, and none for a new reward
-    rewards   convention; by default the run's, or that of the data's task if it has one
+    rewards   convention; by default the run's, or that of the data's task if it is another one
     steps, seeds, settings    by default the run's
     """
     before, donor = read_plan(Path(run)), Policy.load(run)
@@ -78,13 +79,13 @@ def adapt(
     if reward is not None:
         dataset = _rewarded(dataset, reward)
     dataset = dataset.without_actions()
-    usual: Any = before.rewards if dataset.task is None else "task"
+    other = dataset.task if dataset.task != (before.task or recorded_task(before.data)) else None
     known = donor.agent.executor.columns
     planned = plan(
         "por",
         dataset,
         env=env,
-        rewards=rewards or usual,
+        rewards=rewards or (find_task(other).convention if other else before.rewards),
         steps=steps or before.steps,
         seeds=seeds or before.seeds,
         preset="none",
