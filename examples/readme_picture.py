@@ -15,10 +15,8 @@ run, out = waypost.load_run(sys.argv[1]), Path(sys.argv[2])
 (_, world), *_ = worlds(run.agent, waypost.task("four-rooms"), run.plan.evaluation.seed)
 pictures = []
 for draw in (figures.value_map, figures.guide_map, figures.rollout_map):
-    buffer = io.BytesIO()
-    figures.to_png(draw(world), buffer)
-    buffer.seek(0)
-    pictures.append(matplotlib.image.imread(buffer, format="png")[..., :3])
+    picture = io.BytesIO(figures.to_png(draw(world)))
+    pictures.append(matplotlib.image.imread(picture, format="png")[..., :3])
 height = max(len(picture) for picture in pictures)
 padded = [np.pad(p, ((0, height - len(p)), (0, 0), (0, 0)), constant_values=1.0) for p in pictures]
 matplotlib.image.imsave(out, np.concatenate(padded, axis=1))

@@ -21,7 +21,7 @@ from typing import Any
 from waypost.agents import ALGORITHMS
 from waypost.agents import algorithm as find_algorithm
 from waypost.agents.agent import Spec
-from waypost.checkpoint import write_text
+from waypost.checkpoint import write_bytes, write_text
 from waypost.data.columns import Columns
 from waypost.data.large import obtain
 from waypost.envs.tasks import Protocol, common_suite
@@ -268,8 +268,8 @@ def write(comparison: Comparison, folder: Path) -> None:
     for data in comparison.data:
         entries = comparison.of(data)
         if any(entry.run is not None for entry in entries):
-            to_png(scores(entries), folder / Path(data).stem / "scores.png")
-            to_png(curves(entries), folder / Path(data).stem / "curves.png")
+            for name, figure in (("scores", scores(entries)), ("curves", curves(entries))):
+                write_bytes(folder / Path(data).stem / f"{name}.png", to_png(figure))
 
 
 def as_csv(comparison: Comparison) -> str:

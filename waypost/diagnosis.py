@@ -42,7 +42,6 @@ from waypost.policy import Policy, load_policies
 
 Floats = np.ndarray
 MEANINGS = {
-    "executor_error": "l3: the executor's error where it is given the recorded next state",
     "guide_distance": "how far the guide's goal lies from the recorded next state",
     "guide_to_data": "how far the guide's goal lies from the nearest recorded next state",
     "data_to_data": "how far a recorded next state lies from the nearest other one",
@@ -50,7 +49,7 @@ MEANINGS = {
     "executor_slope": "L2: how fast the executor's action changes with the goal",
     "l1": "(L1 + L2) times the guide's distance",
     "l2": "from the action of the guide's aim to the best recorded one",
-    "l3": "the executor's error again",
+    "l3": "the executor's error where it is given the recorded next state",
     "bound": "l1 + l2 + l3",
     "gap": "from what the agent does to the best recorded action",
     "value_gain": "V(g(s)) - V(s')",
@@ -232,11 +231,13 @@ def _measured(
     moved = (following[others] - s[others]) / scale
     aimed = scaled_actions[others[rows, _length(moved - wanted[:, None]).argmin(axis=1)]]
 
-    error = _length(repeated - scaled_actions[asked])
-    parts = {"l1": (inverse_slope + slope) * distance, "l2": _length(aimed - best), "l3": error}
+    parts = {
+        "l1": (inverse_slope + slope) * distance,
+        "l2": _length(aimed - best),
+        "l3": _length(repeated - scaled_actions[asked]),
+    }
     points = following[known] / scale
     measures: Mapping[str, Floats] = {
-        "executor_error": error,
         "guide_distance": distance,
         "guide_to_data": nearest(goals / scale, points, 1)[1][:, 0],
         "data_to_data": nearest(following[asked] / scale, points, 1, own=rows)[1][:, 0],

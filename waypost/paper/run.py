@@ -12,7 +12,6 @@ Every file is written whole or not at all, and the record last.
 
 from __future__ import annotations
 
-import io
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -170,9 +169,7 @@ def write(outcome: Outcome, record: Record, folder: Path) -> None:
     for name in set(old.files if old else ()) - set(record.files):
         (folder / name).unlink(missing_ok=True)
     for key, drawing in outcome.figures.items():
-        buffer = io.BytesIO()
-        to_png(drawing.figure, buffer)
-        write_bytes(folder / f"{key}.png", buffer.getvalue())
+        write_bytes(folder / f"{key}.png", to_png(drawing.figure))
         write_text(folder / f"{key}.svg", to_svg(drawing.figure) + "\n")
     for key, each in outcome.tables.items():
         write_text(folder / f"{key}.csv", table(list(each.rows[0]) if each.rows else [], [dict(r) for r in each.rows]))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +10,7 @@ from matplotlib.figure import Figure
 
 from waypost.checkpoint import write_bytes, write_json, write_text
 from waypost.diagnosis import Diagnosis
+from waypost.directory import table
 from waypost.report.figures import INK, STYLED, new_figure, to_png, to_svg
 
 PARTS = {
@@ -73,15 +72,9 @@ def write_diagnosis(diagnosis: Diagnosis, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     figure, rows = diagnosis_figure(diagnosis), diagnosis.rows
     write_json(folder / "diagnosis.json", diagnosis.to_json())
-    table = io.StringIO()
-    writer = csv.DictWriter(table, list(rows[0]))
-    writer.writeheader()
-    writer.writerows(rows)
-    write_text(folder / "diagnosis.csv", table.getvalue())
+    write_text(folder / "diagnosis.csv", table(list(rows[0]), rows))
     write_text(folder / "diagnosis.md", markdown(diagnosis))
-    picture = io.BytesIO()
-    to_png(figure, picture)
-    write_bytes(folder / "diagnosis.png", picture.getvalue())
+    write_bytes(folder / "diagnosis.png", to_png(figure))
     write_text(folder / "diagnosis.svg", to_svg(figure))
     return folder
 

@@ -7,7 +7,6 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 import matplotlib
@@ -423,6 +422,8 @@ def to_svg(figure: Figure) -> str:
     return re.sub(r'( id="|href="#|url\(#)', rf"\g<1>{prefix}", text)
 
 
-def to_png(figure: Figure, path: str | Path | io.BytesIO) -> None:
-    """Write the figure as a PNG picture."""
-    figure.savefig(path, format="png", dpi=DPI)
+def to_png(figure: Figure) -> bytes:
+    """Return the figure as a PNG picture."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=DPI)
+    return buffer.getvalue()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -196,12 +195,7 @@ def _doc(docs: Mapping[str, str], name: str) -> str:
 
 
 def picture(figure: Figure, caption: str, alt: str) -> Picture:
-    def png() -> bytes:
-        buffer = io.BytesIO()
-        figures.to_png(figure, buffer)
-        return buffer.getvalue()
-
-    return embed(figures.to_svg(figure), png, caption, alt)
+    return embed(figures.to_svg(figure), lambda: figures.to_png(figure), caption, alt)
 
 
 def embed(svg: str, png: Callable[[], bytes], caption: str, alt: str) -> Picture:
