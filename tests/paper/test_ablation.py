@@ -20,7 +20,7 @@ from waypost.paper import ablation
 from waypost.paper.ablation import VARIANTS, Variant, executor_data
 from waypost.paper.experiment import Context, Size
 from waypost.paper.run import run
-from waypost.paper.scores import read
+from waypost.paper.scores import kept, read
 from waypost.runs import Progress, load_run
 
 
@@ -81,7 +81,7 @@ def test_an_executor_is_trained_alone_and_has_the_guide_of_its_seed(
     other = replace(agent, guide_part=jax.tree.map(lambda leaf: np.asarray(leaf) + 1, agent.guide_part))
     changed = replace(joined, policies=[replace(joined.agent, agent=other)])
     with pytest.raises(WaypostError, match="has another guide than"):
-        ablation._same_guide(guide, changed)
+        kept(changed, guide, "value_part", "guide_part")
 
 
 def fingerprint(run: Any) -> str:

@@ -128,8 +128,8 @@ def scored(replicas: Callable[..., None], made: Any, monkeypatch: pytest.MonkeyP
     replicas(HOPPER, "walker2d-medium-replay")
 
     def install(give: Callable[[str, str], float]) -> None:
-        def train(context: Context, dataset: Any, algorithm: str, scheme: str) -> list[Any]:
-            return [made(algorithm, dataset.name, [give(algorithm, scheme)]) for _ in range(context.size.seeds)]
+        def train(context: Context, data: str, given: Any, algorithm: str, scheme: str) -> list[Any]:
+            return [made(algorithm, data, [give(algorithm, scheme)]) for _ in range(context.size.seeds)]
 
         monkeypatch.setattr(extra_data, "_train", train)
 

@@ -13,16 +13,16 @@ seed: what moves with the inverse temperature moves because of the guide alone.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from waypost.data.sources import load
 from waypost.diagnosis import diagnose
 from waypost.paper.benchmark import row_of
 from waypost.paper.experiment import Context, Drawing, Outcome, Row, Table
+from waypost.paper.scores import read
+from waypost.paper.words import listed, paragraphs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -73,7 +73,7 @@ def run(context: Context) -> Outcome:
             )
             for temperature in TEMPERATURES
         }
-        dataset = load(name)
+        dataset = read(context, name)
         for temperature, trained in context.each(list(guides.items()), f"{name}: diagnoses"):
             for policy, result in zip(trained.policies, trained.result["per_seed"], strict=True):
                 found = diagnose(policy, dataset, rewards=trained.plan.rewards)
@@ -125,16 +125,16 @@ def _text(means: Sequence[Row]) -> str:
     rows: list[dict[str, Any]] = [dict(row) for row in means]
     sets = {name: [row for row in rows if row["data"] == name] for name in dict.fromkeys(row["data"] for row in rows)}
     temperatures = ", ".join(f"{row['temperature']:g}" for row in next(iter(sets.values())))
-    paragraphs = [
+    texts = [
         f"""
-        On {" and ".join(sets)} one executor was trained, and V and guide with {_seeds(rows[0]["seeds"])} at each of the
+        On {listed(sets)} one executor was trained, and V and guide with {_seeds(rows[0]["seeds"])} at each of the
         inverse temperatures {temperatures}. The numbers are means over {rows[0]["states"]} states of the data and over
         the seeds; what nobody can know without a simulator is estimated among the nearest recorded transitions.
         """,
         *(_reading(name, found) for name, found in sets.items()),
         _plainly(sets),
     ]
-    return "\n\n".join(textwrap.fill(" ".join(each.split()), 120) for each in paragraphs) + "\n"
+    return paragraphs(*texts)
 
 
 def _reading(name: str, rows: Sequence[dict[str, Any]]) -> str:

@@ -22,13 +22,12 @@ from waypost.paper.scores import (
     evaluations,
     failures,
     how_long,
-    listed,
     number,
-    paragraphs,
     some,
     sources,
     trained,
 )
+from waypost.paper.words import listed, paragraphs
 from waypost.plans import plan
 
 POR, IQL = "POR", "IQL"

@@ -19,7 +19,6 @@ which gives the same picture each time. The first seed is drawn.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -28,12 +27,13 @@ import numpy as np
 
 from waypost.agents.por import aims
 from waypost.data.dataset import Dataset
-from waypost.data.sources import load
 from waypost.diagnosis import nearest
 from waypost.envs.tasks import task as find_task
 from waypost.errors import WaypostError
 from waypost.paper.benchmark import row_of
 from waypost.paper.experiment import Context, Drawing, Outcome, Row, Table
+from waypost.paper.scores import read
+from waypost.paper.words import listed, paragraphs
 from waypost.runs import Run
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def run(context: Context) -> Outcome:
     for name in context.data:
         task = find_task(row_of(name))
         trained = context.train("por", name, env=task.name, training="guide")
-        found = measured(context, trained, load(name), plane=task.layout is not None)
+        found = measured(context, trained, read(context, name), plane=task.layout is not None)
         seeds += [summary(name, seed, each) for seed, each in zip(trained.plan.seeds, found, strict=True)]
         first = found[0]
         first |= embedded(context, name, first.pop("following"), first.pop("goals"))
@@ -190,26 +190,26 @@ def embedded(context: Context, name: str, following: Floats, goals: Floats) -> d
 def _text(rows: Sequence[Row]) -> str:
     """Every number from the table."""
     number: list[dict[str, Any]] = [dict(row) for row in rows]
-    paragraphs = [
+    texts = [
         f"""
-        V and guide of POR were trained on {_and([row["data"] for row in number])} with
+        V and guide of POR were trained on {listed(row["data"] for row in number)} with
         {number[0]["seeds"]} seed{"" if number[0]["seeds"] == 1 else "s"} each.
         For pairs (s, s') drawn from each data set the guide's goals g(s) are set beside the recorded next states s'.
         The paper colours by the optimal value; here V is the agent's own, and because a guide may only have learned
         what its own V likes, the V of another seed judges it too.
         """
     ]
-    paragraphs += [_reading(row) for row in number]
+    texts += [_reading(row) for row in number]
     known = {row_of(row["data"]): row["deviations"] for row in number}
     if known.get(MORE) is not None and known.get(LESS) is not None:
         as_said = known[MORE] > known[LESS]
-        paragraphs.append(
+        texts.append(
             f"""
             In deviations of V over the data the gain is {known[MORE]:.3g} on {MORE} and {known[LESS]:.3g} on {LESS}.
             The paper sees more of it on {MORE}, and {"so do we" if as_said else "we do not"}.
             """
         )
-    return "\n\n".join(textwrap.fill(" ".join(each.split()), 120) for each in paragraphs) + "\n"
+    return paragraphs(*texts)
 
 
 def _reading(row: Mapping[str, Any]) -> str:
@@ -229,10 +229,6 @@ def _reading(row: Mapping[str, Any]) -> str:
         {"and so they are" if row["gain"] > 0 else "here they are not"}. {row["near"]:.0%} of the goals are as near to a
         recorded next state as these are to each other; of further rows of the data about half would be. {beyond}
         """
-
-
-def _and(items: Sequence[str]) -> str:
-    return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
 
 
 # -- the figure ------------------------------------------------------------------------------------

@@ -6,11 +6,11 @@ trained by is an error.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+import jax
 import numpy as np
 
 from waypost.data.dataset import Dataset
@@ -19,6 +19,7 @@ from waypost.errors import WaypostError
 from waypost.evaluation import summarise
 from waypost.paper.benchmark import origin, row_of
 from waypost.paper.experiment import Context, Item, Row
+from waypost.paper.words import listed
 from waypost.runs import Run
 
 if TYPE_CHECKING:
@@ -103,6 +104,15 @@ def read(context: Context, data: str) -> Dataset:
     return load(data, progress=context.progress.recording).named(data, row_of(data))
 
 
+def kept(run: Run, donor: Run, *parts: str) -> None:
+    """Make sure that a run has these parts of its agent from another run, to the last bit."""
+    for part in parts:
+        ours, theirs = (jax.tree.leaves(getattr(each.agent.agent, part)) for each in (run, donor))
+        if not all((a == b).all() for a, b in zip(ours, theirs, strict=True)):
+            what = part.removesuffix("_part")
+            raise WaypostError(f"{run.directory}: has another {what} than {donor.directory}; train both again")
+
+
 def preset(data: str) -> str | None:
     """Settings for a part of a data set, whose name no preset has: the paper's for D4RL's files, else the task's."""
     return f"paper/{row_of(data)}" if origin(data) == "d4rl" else None
@@ -129,19 +139,6 @@ def number(value: float | None, std: float | None = None) -> str:
     if value is None:
         return "no result"
     return f"{value:.1f}" + (f" ± {std:.1f}" if std is not None else "")
-
-
-def listed(items: Iterable[object], word: str = "and") -> str:
-    """In words: a, b and c."""
-    words = [str(item) for item in items]
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {word} {words[-1]}" if words else "none"
-
-
-def paragraphs(*texts: str) -> str:
-    """Markdown of those that say something."""
-    # A line that ends in a hyphen would put a space into a name.
-    lines = (textwrap.fill(" ".join(text.split()), 120, break_on_hyphens=False) for text in texts if text.strip())
-    return "\n\n".join(lines) + "\n"
 
 
 def failures(scores: Sequence[Score]) -> str:

@@ -19,14 +19,13 @@ from waypost.paper.scores import (
     dots,
     failures,
     how_long,
-    listed,
     mark,
     number,
-    paragraphs,
     some,
     sources,
     trained,
 )
+from waypost.paper.words import listed, paragraphs
 from waypost.presets import presets
 
 POR, SPARSE = "POR", "POR-sparse"

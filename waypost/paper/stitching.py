@@ -29,7 +29,6 @@ seed is one of the many that do not change them; the other draws are counted too
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -37,6 +36,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from waypost.paper.experiment import Context, Drawing, Outcome, Row, Table
+from waypost.paper.words import paragraphs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -230,7 +230,7 @@ def _text(tables: dict[str, Table]) -> str:
     # The shortest path stands first.
     same = (draws == [steps[ACTION][0], steps[STATE][0], steps[STATE][-1]]).all(axis=1)
     parts = [row["part"] for row in tables["transitions"].rows]
-    paragraphs = (
+    texts = (
         f"""
         The data are two trajectories of {_either(steps["recorded"], "and")} steps and {parts.count("random")} random
         transitions; V comes from them by dynamic programming. **Action-stitching**, bound to the actions recorded at
@@ -247,7 +247,7 @@ def _text(tables: dict[str, Table]) -> str:
         action-stitching.
         """,
     )
-    return "\n\n".join(textwrap.fill(" ".join(each.split()), 120) for each in paragraphs) + "\n"
+    return paragraphs(*texts)
 
 
 def _either(items: Sequence[object], word: str = "or") -> str:

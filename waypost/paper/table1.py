@@ -19,13 +19,12 @@ from waypost.paper.scores import (
     dots,
     failures,
     how_long,
-    listed,
     number,
-    paragraphs,
     some,
     sources,
     trained,
 )
+from waypost.paper.words import listed, paragraphs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

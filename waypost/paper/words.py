@@ -1,0 +1,19 @@
+"""Pieces of the texts that experiments write."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable
+
+
+def listed(items: Iterable[object], word: str = "and") -> str:
+    """In words: a, b and c."""
+    words = [str(item) for item in items]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {word} {words[-1]}" if words else "none"
+
+
+def paragraphs(*texts: str) -> str:
+    """Markdown of those that say something."""
+    # A line that ends in a hyphen would put a space into a name.
+    lines = (textwrap.fill(" ".join(text.split()), 120, break_on_hyphens=False) for text in texts if text.strip())
+    return "\n\n".join(lines) + "\n"
