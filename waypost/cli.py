@@ -186,7 +186,7 @@ class Adapt:
     env: str | None = None
     """Task to judge on; by default the data's own, and none for a new reward."""
     rewards: Literal["task", "recorded", "goal", "centred-goal", "return-range"] | None = None
-    """Reward convention; by default the run's, or that of the data's task."""
+    """Reward convention; by default the run's, or that of the data's task if it is another one."""
     out: Path | None = None
     """Directory of the new run; by default RUN-adapted."""
     steps: int | None = None
@@ -567,7 +567,7 @@ def _adapt(command: Adapt) -> None:
     from waypost.adaptation import adapt
     from waypost.screen import TrainingBar, screen, show
 
-    out = command.out or command.run.with_name(f"{command.run.name}-adapted")
+    out = command.out or Path(f"{command.run}-adapted")
     changed = {name: getattr(command, name) for name in ("tau", "inverse_temperature")}
     adapted = adapt(
         command.run,
