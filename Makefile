@@ -17,7 +17,7 @@ demo: $(VENV)/.installed
 	$(BIN)/waypost demo --out $(RUN) --resume
 
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 slow: $(VENV)/.installed
 	$(BIN)/python -m pytest -m slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import jax
@@ -35,10 +36,17 @@ def reward(tmp_path: Path) -> str:
     return str(tmp_path / "mine.py")
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("adaptation") / "run"
+    waypost.train("por", "t-maze", steps=4, env="none", out=folder, **TINY)
+    return folder
+
+
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
-    waypost.train("por", "t-maze", steps=4, env="none", out=tmp_path / "run", **TINY)
-    return tmp_path / "run"
+def run(trained: Path, tmp_path: Path) -> Path:
+    """A run of each test's own."""
+    return shutil.copytree(trained, tmp_path / "run")
 
 
 def leaves(tree: object) -> list[np.ndarray]:
