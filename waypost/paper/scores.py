@@ -105,12 +105,14 @@ def read(context: Context, data: str) -> Dataset:
 
 
 def kept(run: Run, donor: Run, *parts: str) -> None:
-    """Make sure that a run has these parts of its agent from another run, to the last bit."""
+    """Make sure that all agents of a run have these parts of another run's first agent, to the last bit."""
     for part in parts:
-        ours, theirs = (jax.tree.leaves(getattr(each.agent.agent, part)) for each in (run, donor))
-        if not all((a == b).all() for a, b in zip(ours, theirs, strict=True)):
-            what = part.removesuffix("_part")
-            raise WaypostError(f"{run.directory}: has another {what} than {donor.directory}; train both again")
+        theirs = jax.tree.leaves(getattr(donor.agent.agent, part))
+        for policy in run.policies:
+            ours = jax.tree.leaves(getattr(policy.agent, part))
+            if not all((a == b).all() for a, b in zip(ours, theirs, strict=True)):
+                what = part.removesuffix("_part")
+                raise WaypostError(f"{run.directory}: has another {what} than {donor.directory}; train both again")
 
 
 def preset(data: str) -> str | None:

@@ -237,11 +237,22 @@ def rollout_map(world: World) -> Figure:
     # The legend takes the extra height, so that all maps have one scale.
     figure = new_figure(4.5, 4.3)
     axes = figure.add_subplot()
-    draw_layout(axes, world.layout)
-    paths = [np.asarray(path, float).reshape(-1, 2) for path in world.rollouts]
+    longest = max((len(path) - 1 for path in world.rollouts), default=0)
+    lines = draw_rollouts(axes, world.layout, world.rollouts, world.successes, longest)
+    colour_bar(figure, axes, lines, "step")
+    if world.rollouts:
+        figure.legend(loc="outside lower center", ncols=3, frameon=False, handletextpad=0.2, columnspacing=1.2)
+    return figure
+
+
+def draw_rollouts(
+    axes: Axes, layout: Layout, rollouts: Sequence[Floats], successes: Sequence[bool], longest: int
+) -> LineCollection:
+    """Draw a task with the paths through it; the darkest colour stands for step `longest`."""
+    draw_layout(axes, layout)
+    paths = [np.asarray(path, float).reshape(-1, 2) for path in rollouts]
     segments = [np.stack([path[:-1], path[1:]], axis=1) for path in paths]
     times = [np.arange(len(part)) for part in segments]
-    longest = max((len(part) for part in segments), default=0)
     lines = LineCollection(
         list(np.concatenate(segments)) if segments else [],
         array=np.concatenate(times) if times else None,
@@ -253,9 +264,7 @@ def rollout_map(world: World) -> Figure:
         zorder=2,
     )
     axes.add_collection(lines, autolim=False)
-    colour_bar(figure, axes, lines, "step")
-
-    reached = np.array([success for path, success in zip(paths, world.successes, strict=True) if len(path)], bool)
+    reached = np.array([success for path, success in zip(paths, successes, strict=True) if len(path)], bool)
     starts = np.array([path[0] for path in paths if len(path)]).reshape(-1, 2)
     ends = np.array([path[-1] for path in paths if len(path)]).reshape(-1, 2)
     axes.scatter(starts[:, 0], starts[:, 1], s=7, color="black", linewidths=0, zorder=5, label="start")
@@ -266,12 +275,8 @@ def rollout_map(world: World) -> Figure:
         if chosen.any():
             x, y = ends[chosen].T
             axes.scatter(x, y, s=24, marker=marker, color=colour, edgecolors="white", lw=0.5, zorder=5, label=label)
-    if paths:
-        axes.set_title(f"{sum(map(bool, world.successes))} of {len(paths)} reach the goal")
-        figure.legend(loc="outside lower center", ncols=3, frameon=False, handletextpad=0.2, columnspacing=1.2)
-    else:
-        axes.set_title("No rollouts")
-    return figure
+    axes.set_title(f"{sum(map(bool, successes))} of {len(paths)} reach the goal" if paths else "No rollouts")
+    return lines
 
 
 def by_seed(columns: Columns, name: str) -> tuple[Floats, Floats]:
