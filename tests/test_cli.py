@@ -348,3 +348,9 @@ def test_joining_onto_a_full_disk_says_so(
     assert code == 2
     assert "No space left" in err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_package_can_be_run_as_a_module() -> None:
+    done = subprocess.run([sys.executable, "-m", "waypost", "list", "--json"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert {entry["name"] for entry in json.loads(done.stdout)["algorithms"]} == set(ALGORITHMS)

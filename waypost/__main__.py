@@ -1,0 +1,5 @@
+"""`python -m waypost` is `waypost`."""
+
+from waypost.cli import main
+
+main()
