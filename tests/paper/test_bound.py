@@ -22,8 +22,6 @@ from waypost.paper.experiment import Context
 from waypost.paper.run import run
 from waypost.policy import Policy, load_policies
 
-pytestmark = pytest.mark.slow
-
 STATES, TEMPERATURES = 30, (0.0, 10.0)
 SMALL: dict[str, Any] = {"value_hidden": (8,), "guide_hidden": (8,), "executor_hidden": (8,), "batch_size": 16}
 

@@ -25,8 +25,6 @@ from waypost.paper.run import _silent, run
 from waypost.policy import load_policies
 from waypost.runs import Progress
 
-pytestmark = pytest.mark.slow
-
 PAIRS = 40
 SMALL: dict[str, Any] = {"value_hidden": (8,), "guide_hidden": (8,), "executor_hidden": (8,), "batch_size": 16}
 
