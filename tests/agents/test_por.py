@@ -486,7 +486,6 @@ CHANGES = {
     "executor_learning_rate": Change(0.1, {"executor"}),
     "behaviour_learning_rate": Change(0.1, {"behaviour", "guide"}, CONSTRAINED),
     "schedule": Change("constant", {"guide", "executor"}),
-    "value_schedule": Change("cosine", {"value"}),
     "value_hidden": Change((5,), VALUE),
     "guide_hidden": Change((5,), {"guide", "behaviour"}, CONSTRAINED),
     "executor_hidden": Change((5,), {"executor"}),
@@ -728,7 +727,6 @@ def rates(optimiser: Any, steps: int) -> np.ndarray:
         ({"training": "staged", "executor_steps": 4}, "executor", 0.005, 4),
         ({**CONSTRAINED, "behaviour_steps": 3}, "guide", 0.01, 10),
         ({"training": "executor", "executor_steps": 4}, "executor", 0.005, 10),
-        ({"value_schedule": "cosine"}, "value", 0.02, 10),
     ],
 )
 def test_step_sizes_fall_along_a_cosine_to_zero_at_the_end_of_their_own_steps(
@@ -878,7 +876,6 @@ def test_a_blank_agent_has_every_part_its_data_allow(training: str) -> None:
         ("guide_target", "x"),
         ("observation_scaling", "x"),
         ("schedule", "x"),
-        ("value_schedule", "x"),
     ],
 )
 def test_a_setting_out_of_range_is_refused_by_name(name: str, value: Any) -> None:

@@ -99,8 +99,6 @@ class Config:
     """Adam's step size for the behaviour guide, constant."""
     schedule: Literal["cosine", "constant"] = "cosine"
     """How the step sizes of guide and executor go from start to end: to zero, or not at all."""
-    value_schedule: Literal["cosine", "constant"] = "constant"
-    """The same for V. What costs much and happens rarely, like a fall into a river, keeps V restless until it ends."""
     value_hidden: tuple[int, ...] = (256, 256)
     """Hidden layers of each V network."""
     guide_hidden: tuple[int, ...] = (256, 256)
@@ -248,14 +246,14 @@ class POR(Algorithm):
         self.stages = _stages(config, steps)
         self.parts = frozenset[str]().union(*(stage.parts for stage in self.stages))
         self.optimisers = {
-            "value": optax.adam(self._schedule("value", config.value_learning_rate, config.value_schedule)),
+            "value": optax.adam(config.value_learning_rate),
             "behaviour": optax.adam(config.behaviour_learning_rate),
-            "guide": optax.adam(self._schedule("guide", config.guide_learning_rate, config.schedule)),
-            "executor": optax.adam(self._schedule("executor", config.executor_learning_rate, config.schedule)),
+            "guide": optax.adam(self._schedule("guide", config.guide_learning_rate)),
+            "executor": optax.adam(self._schedule("executor", config.executor_learning_rate)),
         }
 
-    def _schedule(self, part: str, rate: float, kind: str) -> optax.ScalarOrSchedule:
-        if kind == "constant":
+    def _schedule(self, part: str, rate: float) -> optax.ScalarOrSchedule:
+        if self.config.schedule == "constant":
             return rate
         return optax.cosine_decay_schedule(rate, max(steps_of(self.stages, part), 1))
 
