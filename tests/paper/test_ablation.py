@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -13,6 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from experiments import rows
 
 import waypost
 from waypost.errors import WaypostError
@@ -22,10 +22,6 @@ from waypost.paper.experiment import Context, Size
 from waypost.paper.run import run
 from waypost.paper.scores import kept, read
 from waypost.runs import Progress, load_run
-
-
-def rows(folder: Path, name: str) -> list[dict[str, str]]:
-    return list(csv.DictReader((folder / f"{name}.csv").read_text().splitlines()))
 
 
 def test_the_variants_are_the_papers_and_its_preset() -> None:

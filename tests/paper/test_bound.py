@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,17 +11,16 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from experiments import numbers, on_the_t_maze
 
-from waypost.data.sources import BUILT_IN, load
+from waypost.data.sources import load
 from waypost.diagnosis import diagnose
 from waypost.evaluation import MEASURES
-from waypost.paper import EXPERIMENTS, bound
-from waypost.paper.experiment import Context
+from waypost.paper import bound
 from waypost.paper.run import run
 from waypost.policy import Policy, load_policies
 
 STATES, TEMPERATURES = 30, (0.0, 10.0)
-SMALL: dict[str, Any] = {"value_hidden": (8,), "guide_hidden": (8,), "executor_hidden": (8,), "batch_size": 16}
 
 
 class Judged:
@@ -41,23 +38,14 @@ class Judged:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The quick form on the T-maze with small networks, two temperatures, one seed and a handful of updates."""
     out = tmp_path_factory.mktemp("paper")
-    train, journeys = Context.train, load("t-maze").slice(0.7, 0.9)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(EXPERIMENTS, "bound", replace(EXPERIMENTS["bound"], data=("t-maze",)))
+        on_the_t_maze(patch, "bound")
         patch.setattr(bound, "TEMPERATURES", TEMPERATURES)
         patch.setattr(bound, "diagnose", partial(diagnose, states=STATES))
-        patch.setattr(Context, "train", lambda *given, **options: train(*given, **options, **SMALL))
-        patch.setitem(BUILT_IN, "t-maze", ("the first journeys", lambda: journeys))
         patch.setattr("waypost.runs.rollouts", Judged)
         patch.setattr("waypost.runs.check", lambda agent, task: None)
-        patch.setattr("waypost.report.build.write_report", lambda run, path: path)
         run("bound", out, quick=True, seeds=1, steps=30)
         yield out / "bound"
-
-
-def rows(folder: Path, name: str) -> list[dict[str, Any]]:
-    read = csv.DictReader((folder / f"{name}.csv").read_text().splitlines())
-    return [{key: value if key == "data" else float(value) for key, value in row.items()} for row in read]
 
 
 def guides(folder: Path) -> dict[float, list[Policy]]:
@@ -73,10 +61,10 @@ def test_the_files(folder: Path) -> None:
     expected = {"bound.md", "bound.png", "bound.svg", "record.json", "runs"}
     expected |= {f"{name}.{end}" for name in ("bound", "means", "seeds") for end in ("csv", "json")}
     assert {path.name for path in folder.iterdir()} == expected
-    assert [(row["temperature"], row["seed"]) for row in rows(folder, "seeds")] == [(0, 0), (10, 0)]
-    assert json.loads((folder / "means.json").read_text()) == rows(folder, "means")
-    shown = [{name: row[name] for name in ("data", "temperature", *bound.SHOWN)} for row in rows(folder, "means")]
-    assert rows(folder, "bound") == shown
+    assert [(row["temperature"], row["seed"]) for row in numbers(folder, "seeds")] == [(0, 0), (10, 0)]
+    assert json.loads((folder / "means.json").read_text()) == numbers(folder, "means")
+    shown = [{name: row[name] for name in ("data", "temperature", *bound.SHOWN)} for row in numbers(folder, "means")]
+    assert numbers(folder, "bound") == shown
 
 
 def test_only_the_guide_depends_on_the_temperature(folder: Path) -> None:
@@ -88,9 +76,9 @@ def test_only_the_guide_depends_on_the_temperature(folder: Path) -> None:
         assert same(cold.agent.value_part, hot.agent.value_part)
         assert not same(cold.agent.guide_part, hot.agent.guide_part)
     for measure in ("l3", "l3_largest", "inverse_slope"):
-        assert len({row[measure] for row in rows(folder, "seeds")}) == 1
+        assert len({row[measure] for row in numbers(folder, "seeds")}) == 1
     for measure in ("l1", "distance", "gain"):
-        assert len({row[measure] for row in rows(folder, "seeds")}) == 2
+        assert len({row[measure] for row in numbers(folder, "seeds")}) == 2
 
 
 def test_the_numbers_are_those_of_a_loop(folder: Path) -> None:
@@ -98,7 +86,7 @@ def test_the_numbers_are_those_of_a_loop(folder: Path) -> None:
     asked = np.random.default_rng(0).permutation(np.flatnonzero(data.next_valid))[:STATES]
     scale = data.observations.astype(np.float64).std(axis=0)
     columns = [each[asked] for each in (data.observations, data.next_observations, data.require("actions"))]
-    found = iter(rows(folder, "seeds"))
+    found = iter(numbers(folder, "seeds"))
     for temperature, policies in guides(folder).items():
         record = json.loads(
             (folder / "runs" / "quick" / "t-maze" / f"guide-{temperature:g}" / "result.json").read_text()
@@ -127,7 +115,7 @@ def test_the_numbers_are_those_of_a_loop(folder: Path) -> None:
 
 
 def test_the_table_holds_means_over_seeds(folder: Path) -> None:
-    first = rows(folder, "seeds")
+    first = numbers(folder, "seeds")
     second = [{**row, "seed": 1.0, "l1": row["l1"] + 2, "score": row["score"] + 50} for row in first]
     found = bound._means([*first, *second])
     assert [(row["temperature"], row["seeds"], row["states"]) for row in found] == [(0, 2, STATES), (10, 2, STATES)]
@@ -135,11 +123,11 @@ def test_the_table_holds_means_over_seeds(folder: Path) -> None:
         assert mean["l1"] == pytest.approx(row["l1"] + 1)
         assert mean["score"] == pytest.approx(row["score"] + 25)
         assert mean["gap"] == pytest.approx(row["gap"])
-    assert bound._means(first) == rows(folder, "means")
+    assert bound._means(first) == numbers(folder, "means")
 
 
 def test_the_figure_shows_the_numbers_of_the_tables(folder: Path) -> None:
-    seeds = rows(folder, "seeds")
+    seeds = numbers(folder, "seeds")
     seeds += [{**row, "seed": 1.0, "l1": row["l1"] + 2, "score": row["score"] + 50} for row in seeds]
     other = [{**row, "data": "other", "l1": 2 * row["l1"], "score": -row["score"] - 1} for row in seeds]
     figure = bound.draw([*seeds, *other])
@@ -165,7 +153,7 @@ def test_the_figure_shows_the_numbers_of_the_tables(folder: Path) -> None:
 
 
 def test_the_text_is_made_of_the_table(folder: Path) -> None:
-    cold, hot = rows(folder, "means")
+    cold, hot = numbers(folder, "means")
     text = " ".join((folder / "bound.md").read_text().split())
     assert "with 1 seed at each of the inverse temperatures 0, 10" in text
     assert f"means over {STATES} states" in text

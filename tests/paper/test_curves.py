@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
 import pytest
+from experiments import rows
 
 from waypost.errors import WaypostError
 from waypost.paper import EXPERIMENTS
@@ -15,10 +15,6 @@ from waypost.paper.experiment import Context
 from waypost.paper.run import run
 from waypost.plans import plan
 from waypost.runs import Run
-
-
-def rows(folder: Path, name: str) -> list[dict[str, str]]:
-    return list(csv.DictReader((folder / f"{name}.csv").read_text().splitlines()))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from experiments import rows
 
 import waypost
 from waypost.agents.por import POR
@@ -24,10 +24,6 @@ from waypost.plans import plan
 from waypost.runs import load_run
 
 HOPPER = "hopper-medium-replay"
-
-
-def rows(folder: Path, name: str) -> list[dict[str, str]]:
-    return list(csv.DictReader((folder / f"{name}.csv").read_text().splitlines()))
 
 
 def test_each_part_sees_the_rows_its_scheme_says(replicas: Callable[..., None]) -> None:

@@ -2,50 +2,39 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from experiments import numbers, on_the_t_maze
 
 from waypost.agents.por import Config
 from waypost.cli import main
 from waypost.data.dataset import Dataset
-from waypost.data.sources import BUILT_IN, load
+from waypost.data.sources import load
 from waypost.envs.tasks import task
-from waypost.paper import EXPERIMENTS, guide_map
+from waypost.paper import guide_map
 from waypost.paper.experiment import Context, Size
 from waypost.paper.run import _silent, run
 from waypost.policy import load_policies
 from waypost.runs import Progress
 
 PAIRS = 40
-SMALL: dict[str, Any] = {"value_hidden": (8,), "guide_hidden": (8,), "executor_hidden": (8,), "batch_size": 16}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The quick form on the T-maze with small networks, two seeds and a handful of updates."""
     out = tmp_path_factory.mktemp("paper")
-    train, journeys = Context.train, load("t-maze").slice(0.7, 0.9)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(EXPERIMENTS, "guide-map", replace(EXPERIMENTS["guide-map"], data=("t-maze",)))
-        patch.setattr(Context, "train", lambda *given, **options: train(*given, **options, **SMALL))
-        patch.setitem(BUILT_IN, "t-maze", ("the first journeys", lambda: journeys))
-        patch.setattr("waypost.report.build.write_report", lambda run, path: path)
+        on_the_t_maze(patch, "guide-map")
         run("guide-map", out, quick=True, seeds=2, steps=PAIRS)
         yield out / "guide-map"
-
-
-def rows(folder: Path, name: str) -> list[dict[str, Any]]:
-    read = csv.DictReader((folder / f"{name}.csv").read_text().splitlines())
-    return [{key: value if key == "data" else float(value) for key, value in row.items()} for row in read]
 
 
 def test_the_files(folder: Path) -> None:
@@ -54,7 +43,7 @@ def test_the_files(folder: Path) -> None:
     assert {path.name for path in folder.iterdir()} == expected
     config = json.loads((folder / "runs" / "quick" / "t-maze" / "por" / "config.json").read_text())
     assert (config["config"]["training"], config["seeds"], config["steps"]) == ("guide", [0, 1], PAIRS)
-    assert [len(rows(folder, name)) for name in ("guide-map", "seeds", "points-t-maze")] == [1, 2, PAIRS]
+    assert [len(numbers(folder, name)) for name in ("guide-map", "seeds", "points-t-maze")] == [1, 2, PAIRS]
 
 
 def test_every_number_is_that_of_a_loop(folder: Path) -> None:
@@ -66,7 +55,7 @@ def test_every_number_is_that_of_a_loop(folder: Path) -> None:
     def far(a: np.ndarray, b: np.ndarray) -> float:
         return float(np.linalg.norm((a.astype(np.float64) - b) / scale))
 
-    for seed, found in enumerate(rows(folder, "seeds")):
+    for seed, found in enumerate(numbers(folder, "seeds")):
         policy, other = policies[seed], policies[1 - seed]
         near, gains, others = [], [], []
         goals = policy.guide(data.observations[chosen])
@@ -86,10 +75,10 @@ def test_every_number_is_that_of_a_loop(folder: Path) -> None:
         }
         for measure, number in expected.items():
             assert found[measure] == pytest.approx(number, rel=1e-3, abs=1e-5), measure
-    assert {row["seed"] for row in rows(folder, "seeds")} == {0, 1}
-    (mean,) = rows(folder, "guide-map")
+    assert {row["seed"] for row in numbers(folder, "seeds")} == {0, 1}
+    (mean,) = numbers(folder, "guide-map")
     for measure in ("gain", "deviations", "other_v", "higher", "near"):
-        assert mean[measure] == pytest.approx(np.mean([row[measure] for row in rows(folder, "seeds")]))
+        assert mean[measure] == pytest.approx(np.mean([row[measure] for row in numbers(folder, "seeds")]))
 
 
 def test_near_and_far_goals_are_told_apart() -> None:
@@ -149,9 +138,9 @@ def test_the_t_sne_keeps_together_what_is_together() -> None:
 
 
 def test_the_points_are_the_pairs_and_the_figure_shows_them(folder: Path) -> None:
-    table = rows(folder, "points-t-maze")
+    table = numbers(folder, "points-t-maze")
     points = {name: np.array([row[name] for row in table]) for name in table[0]}
-    first = rows(folder, "seeds")[0]
+    first = numbers(folder, "seeds")[0]
     assert np.mean(points["goal_value"] - points["value"]) == pytest.approx(first["gain"], abs=1e-4)
     assert np.mean(points["distance"] <= points["own"]) == first["near"]
     panels = [axes for axes in guide_map.draw(points, task("t-maze").layout()).axes if axes.get_xlabel()]
@@ -176,7 +165,7 @@ def test_the_points_are_the_pairs_and_the_figure_shows_them(folder: Path) -> Non
 
 
 def test_the_text_is_made_of_the_table(folder: Path) -> None:
-    (row,) = rows(folder, "guide-map")
+    (row,) = numbers(folder, "guide-map")
     text = " ".join((folder / "guide-map.md").read_text().split())
     assert f"**t-maze**, {PAIRS} pairs: the mean of V(g(s)) - V(s') is {row['gain']:.3g}, " in text
     assert (

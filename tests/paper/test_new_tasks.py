@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
+from experiments import rows
 
 from waypost.errors import WaypostError
 from waypost.paper import new_tasks
@@ -16,10 +16,6 @@ from waypost.paper.experiment import Context
 from waypost.paper.new_tasks import Journeys, by_lower_door
 from waypost.paper.run import run
 from waypost.runs import load_run
-
-
-def rows(folder: Path, name: str) -> list[dict[str, str]]:
-    return list(csv.DictReader((folder / f"{name}.csv").read_text().splitlines()))
 
 
 @pytest.mark.slow

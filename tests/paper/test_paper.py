@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import signal
@@ -15,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from experiments import rows
 
 from waypost.cli import main
 from waypost.envs.tasks import Protocol
@@ -81,7 +81,7 @@ def test_an_experiment_leaves_its_files_and_joins_the_page(fake: ModuleType, tmp
     assert (folder / "line.png").read_bytes()[:4] == b"\x89PNG"
     assert (folder / "line.svg").read_text().startswith("<svg")
     kept = json.loads((folder / "scores.json").read_text())
-    read = list(csv.DictReader((folder / "scores.csv").read_text().splitlines()))
+    read = rows(folder, "scores")
     assert [(row["seed"], row["score"]) for row in kept] == [(int(r["seed"]), float(r["score"])) for r in read]
     text = (folder / "fake-one.md").read_text()
     assert "# Another" in text

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
 import pytest
+from experiments import rows
 
 from waypost.errors import WaypostError
 from waypost.paper.benchmark import ANT_MAZE, TABLE_2
 from waypost.paper.run import run
 from waypost.paper.sparse import POR, SPARSE, sparse_settings
 from waypost.plans import plan
-
-
-def rows(folder: Path, name: str) -> list[dict[str, str]]:
-    return list(csv.DictReader((folder / f"{name}.csv").read_text().splitlines()))
 
 
 @pytest.mark.parametrize(("data", "tau"), list(zip(ANT_MAZE, (1.0, 0.5, 0.1, 0.1, 0.1, 0.3), strict=True)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections import deque
@@ -11,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from experiments import rows
 
 from waypost.paper import stitching
 from waypost.paper.run import run
@@ -164,10 +164,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("paper")
     run("stitching", out, quick=True, seeds=20)
     return out / "stitching"
-
-
-def rows(folder: Path, name: str) -> list[dict[str, str]]:
-    return list(csv.DictReader((folder / f"{name}.csv").read_text().splitlines()))
 
 
 def test_the_tables_hold_what_the_oracle_says(folder: Path) -> None:

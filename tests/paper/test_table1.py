@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from experiments import rows
 
 from waypost.cli import main
 from waypost.envs.tasks import TASKS
@@ -55,10 +55,6 @@ def test_names_of_d4rl_stand_for_rows() -> None:
 
 
 # -- a part of it, trained ---------------------------------------------------------------------------
-
-
-def rows(folder: Path, name: str) -> list[dict[str, str]]:
-    return list(csv.DictReader((folder / f"{name}.csv").read_text().splitlines()))
 
 
 def test_a_part_is_trained_shown_and_read_again(
