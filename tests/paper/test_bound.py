@@ -17,6 +17,7 @@ from waypost.data.sources import load
 from waypost.diagnosis import diagnose
 from waypost.evaluation import MEASURES
 from waypost.paper import bound
+from waypost.paper.experiment import over_seeds
 from waypost.paper.run import run
 from waypost.policy import Policy, load_policies
 
@@ -114,16 +115,20 @@ def test_the_numbers_are_those_of_a_loop(folder: Path) -> None:
                 assert row[measure] == pytest.approx(number, rel=1e-3, abs=1e-5), measure
 
 
+def means_of(seeds: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return over_seeds(seeds, ("data", "temperature"), ("states",))
+
+
 def test_the_table_holds_means_over_seeds(folder: Path) -> None:
     first = numbers(folder, "seeds")
     second = [{**row, "seed": 1.0, "l1": row["l1"] + 2, "score": row["score"] + 50} for row in first]
-    found = bound._means([*first, *second])
+    found = means_of([*first, *second])
     assert [(row["temperature"], row["seeds"], row["states"]) for row in found] == [(0, 2, STATES), (10, 2, STATES)]
     for row, mean in zip(first, found, strict=True):
         assert mean["l1"] == pytest.approx(row["l1"] + 1)
         assert mean["score"] == pytest.approx(row["score"] + 25)
         assert mean["gap"] == pytest.approx(row["gap"])
-    assert bound._means(first) == numbers(folder, "means")
+    assert means_of(first) == numbers(folder, "means")
 
 
 def test_the_figure_shows_the_numbers_of_the_tables(folder: Path) -> None:
@@ -141,7 +146,7 @@ def test_the_figure_shows_the_numbers_of_the_tables(folder: Path) -> None:
                 assert low <= min(line.get_ydata())
                 assert high >= max(line.get_ydata())
         assert [label.get_text() for label in axes.get_xticklabels()] == ["0", "10"]
-    means = bound._means(seeds)
+    means = means_of(seeds)
     for measure, label in (("l1", "l1"), ("l2", "l2"), ("l3", "l3"), ("gap", "measured gap"), ("score", "score")):
         assert shown["t-maze", label] == pytest.approx([row[measure] for row in means])
     assert shown["other", "l1"] == pytest.approx([2 * row["l1"] for row in means])

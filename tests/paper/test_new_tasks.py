@@ -99,7 +99,7 @@ def test_what_the_paper_says_is_recognised(travelled: Any, tmp_path: Path) -> No
     run("new-tasks", tmp_path, seeds=2)
     folder = tmp_path / "new-tasks"
     text = " ".join((folder / "new-tasks.md").read_text().split())
-    assert "99 (worst seed 98) in Task A, 95 (worst seed 90) in Task B, 93.5 (worst seed 92) in Task C" in text
+    assert "99 (worst seed 98) in Task A, 95 (worst seed 90) in Task B and 93.5 (worst seed 92) in Task C" in text
     assert "**3 of 3** tasks (A, B and C) are solved; the paper says that all three are" in text
     assert "In Task A 50% of the rollouts leave the first room by the lower door, in Task B 60%, in Task C 100%" in text
     assert "Into a river fall 5 in Task B." in text
@@ -117,7 +117,7 @@ def test_a_task_that_is_not_solved_is_said(travelled: Any, tmp_path: Path) -> No
     travelled({"A": [(100, 0, 0)], "B": [(89, 0, 0)], "C": [(0, 0, 0)]})
     run("new-tasks", tmp_path, seeds=1)
     text = " ".join((tmp_path / "new-tasks" / "new-tasks.md").read_text().split())
-    assert "100 in Task A, 89 in Task B, 0 in Task C" in text
+    assert "100 in Task A, 89 in Task B and 0 in Task C" in text
     assert "**1 of 3** tasks (A) are solved" in text
     assert "Nobody falls into a river." in text
 

@@ -21,7 +21,7 @@ from waypost.envs.tasks import Protocol
 from waypost.errors import InterruptedRun, WaypostError
 from waypost.paper import EXPERIMENTS, experiment
 from waypost.paper import run as module
-from waypost.paper.experiment import Context, Drawing, Experiment, Outcome, Size, Table
+from waypost.paper.experiment import Context, Drawing, Experiment, Outcome, Size, Table, over_seeds
 from waypost.paper.run import finished, read_record, run
 from waypost.report.figures import new_figure
 from waypost.runs import Progress
@@ -276,3 +276,15 @@ def test_the_commands(tmp_path: Path, call: Callable[..., tuple[int, str, str]])
     assert (code, printed, err.count("\n")) == (2, "", 1)
     assert "choose from stitching" in err
     assert call("paper", "--help")[0] == 0
+
+
+def test_means_over_seeds_are_of_those_that_have_the_number() -> None:
+    rows = [
+        {"data": "a", "kind": "x", "seed": 0, "steps": 5, "score": 1, "length": None},
+        {"data": "a", "kind": "x", "seed": 1, "steps": 5, "score": 2, "length": 8.0},
+        {"data": "a", "kind": "y", "seed": 0, "steps": 7, "score": 4, "length": None},
+    ]
+    assert over_seeds(rows, ("data", "kind"), ("steps",)) == [
+        {"data": "a", "kind": "x", "seeds": 2, "steps": 5, "score": 1.5, "length": 8.0},
+        {"data": "a", "kind": "y", "seeds": 1, "steps": 7, "score": 4.0, "length": None},
+    ]

@@ -20,9 +20,9 @@ import numpy as np
 
 from waypost.diagnosis import diagnose
 from waypost.paper.benchmark import row_of
-from waypost.paper.experiment import Context, Drawing, Outcome, Row, Table
+from waypost.paper.experiment import Context, Drawing, Outcome, Row, Table, over_seeds
 from waypost.paper.scores import read
-from waypost.paper.words import listed, paragraphs
+from waypost.paper.words import listed, many, paragraphs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -90,7 +90,7 @@ def run(context: Context) -> Outcome:
                         "score": result["score"],
                     }
                 )
-    means = _means(seeds)
+    means = over_seeds(seeds, ("data", "temperature"), ("states",))
     figure = Drawing(
         draw(seeds),
         "The parts of the bound, the measured gap and the score against the inverse temperature: means over the seeds, "
@@ -106,28 +106,16 @@ def run(context: Context) -> Outcome:
     return Outcome(_text(means), {"bound": figure}, tables)
 
 
-def _means(seeds: Sequence[Row]) -> list[Row]:
-    """One row per data set and inverse temperature."""
-    rows: list[Row] = []
-    for name, temperature in dict.fromkeys((row["data"], row["temperature"]) for row in seeds):
-        own = [row for row in seeds if (row["data"], row["temperature"]) == (name, temperature)]
-        row: dict[str, Any] = {"data": name, "temperature": temperature, "seeds": len(own), "states": own[0]["states"]}
-        row |= {measure: float(np.mean([each[measure] for each in own])) for measure in list(own[0])[4:]}
-        rows.append(row)
-    return rows
-
-
 # -- the text --------------------------------------------------------------------------------------
 
 
-def _text(means: Sequence[Row]) -> str:
+def _text(rows: Sequence[dict[str, Any]]) -> str:
     """Every number from the table."""
-    rows: list[dict[str, Any]] = [dict(row) for row in means]
     sets = {name: [row for row in rows if row["data"] == name] for name in dict.fromkeys(row["data"] for row in rows)}
     temperatures = ", ".join(f"{row['temperature']:g}" for row in next(iter(sets.values())))
     texts = [
         f"""
-        On {listed(sets)} one executor was trained, and V and guide with {_seeds(rows[0]["seeds"])} at each of the
+        On {listed(sets)} one executor was trained, and V and guide with {many(rows[0]["seeds"], "seed")} at each of the
         inverse temperatures {temperatures}. The numbers are means over {rows[0]["states"]} states of the data and over
         the seeds; what nobody can know without a simulator is estimated among the nearest recorded transitions.
         """,
@@ -159,10 +147,6 @@ def _reading(name: str, rows: Sequence[dict[str, Any]]) -> str:
         {lowest["sum"]["temperature"]:g} ({lowest["sum"]["sum"]:.3g}), the measured gap at
         {lowest["gap"]["temperature"]:g} ({lowest["gap"]["gap"]:.3g}); the score {scores}.
         """
-
-
-def _seeds(count: int) -> str:
-    return "1 seed" if count == 1 else f"{count} seeds"
 
 
 def _moves(first: float, last: float) -> str:

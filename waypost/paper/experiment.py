@@ -107,6 +107,25 @@ class Context:
         return execute(planned, data, place, resume=True, progress=self.progress)
 
 
+def over_seeds(rows: Sequence[Row], by: Sequence[str], same: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """One row for all seeds: how many there were, and the mean of each number over those that have it.
+
+    by     names of the columns that tell what a row is about
+    same   names of the columns that are the same for every seed
+    """
+    found: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        found.setdefault(tuple(row[name] for name in by), []).append(row)
+    means: list[dict[str, Any]] = []
+    for about, own in found.items():
+        mean = dict(zip(by, about, strict=True)) | {"seeds": len(own)} | {name: own[0][name] for name in same}
+        for name in (name for name in own[0] if name not in (*by, *same, "seed")):
+            known = [float(number) for row in own if (number := row[name]) is not None]
+            mean[name] = sum(known) / len(known) if known else None
+        means.append(mean)
+    return means
+
+
 @dataclass(frozen=True, eq=False)
 class Drawing:
     """A figure and what to say about it."""

@@ -31,9 +31,9 @@ from waypost.diagnosis import nearest
 from waypost.envs.tasks import task as find_task
 from waypost.errors import WaypostError
 from waypost.paper.benchmark import row_of
-from waypost.paper.experiment import Context, Drawing, Outcome, Row, Table
+from waypost.paper.experiment import Context, Drawing, Outcome, Row, Table, over_seeds
 from waypost.paper.scores import read
-from waypost.paper.words import listed, paragraphs
+from waypost.paper.words import listed, many, paragraphs
 from waypost.runs import Run
 
 if TYPE_CHECKING:
@@ -78,8 +78,9 @@ def run(context: Context) -> Outcome:
             f"its V, above in a t-SNE{', below where they lie in the maze' if task.layout else ''}.",
             f"Clouds of points of {name}: goals over recorded states, and both coloured by value.",
         )
-    tables = {"guide-map": Table(_means(seeds), CAPTION, shown=True), "seeds": Table(seeds, "The same of each seed.")}
-    return Outcome(_text(tables["guide-map"].rows), figures, {**tables, **points})
+    means = over_seeds(seeds, ("data",), ("pairs",))
+    tables = {"guide-map": Table(means, CAPTION, shown=True), "seeds": Table(seeds, "The same of each seed.")}
+    return Outcome(_text(means), figures, {**tables, **points})
 
 
 CAPTION = (
@@ -142,19 +143,6 @@ def summary(name: str, seed: int, pairs: Points) -> Row:
     }
 
 
-def _means(seeds: Sequence[Row]) -> list[Row]:
-    """One row per data set: the mean over the seeds that have the number."""
-    rows: list[Row] = []
-    for name in dict.fromkeys(row["data"] for row in seeds):
-        own = [row for row in seeds if row["data"] == name]
-        row: dict[str, Any] = {"data": name, "seeds": len(own), "pairs": own[0]["pairs"]}
-        for measure in list(own[0])[3:]:
-            known = [each[measure] for each in own if each[measure] is not None]
-            row[measure] = float(np.mean(known)) if known else None  # type: ignore[arg-type]
-        rows.append(row)
-    return rows
-
-
 def embedded(context: Context, name: str, following: Floats, goals: Floats) -> dict[str, Floats]:
     """Both kinds of states in the plane of one t-SNE."""
     from openTSNE import TSNE
@@ -187,20 +175,19 @@ def embedded(context: Context, name: str, following: Floats, goals: Floats) -> d
 # -- the text --------------------------------------------------------------------------------------
 
 
-def _text(rows: Sequence[Row]) -> str:
+def _text(rows: Sequence[dict[str, Any]]) -> str:
     """Every number from the table."""
-    number: list[dict[str, Any]] = [dict(row) for row in rows]
     texts = [
         f"""
-        V and guide of POR were trained on {listed(row["data"] for row in number)} with
-        {number[0]["seeds"]} seed{"" if number[0]["seeds"] == 1 else "s"} each.
+        V and guide of POR were trained on {listed(row["data"] for row in rows)} with
+        {many(rows[0]["seeds"], "seed")} each.
         For pairs (s, s') drawn from each data set the guide's goals g(s) are set beside the recorded next states s'.
         The paper colours by the optimal value; here V is the agent's own, and because a guide may only have learned
         what its own V likes, the V of another seed judges it too.
         """
     ]
-    texts += [_reading(row) for row in number]
-    known = {row_of(row["data"]): row["deviations"] for row in number}
+    texts += [_reading(row) for row in rows]
+    known = {row_of(row["data"]): row["deviations"] for row in rows}
     if known.get(MORE) is not None and known.get(LESS) is not None:
         as_said = known[MORE] > known[LESS]
         texts.append(

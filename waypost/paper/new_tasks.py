@@ -5,8 +5,7 @@ and Task C, where a key must be fetched first, only V and guide are trained anew
 of B and C act with the executor of A's first seed, and it is made certain that it has not changed by a bit.
 
 Whether the key is held is a third number of Task C's states, or nobody could tell what to do next. V and guide see it,
-the executor sees the two it knows. LayerNorm in V is what B and C need: a river's edge costs 1 / (1 - gamma) in a few
-transitions, and without it their errors are felt by V in all rooms.
+the executor sees the two it knows.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ import numpy as np
 from waypost.envs import four_rooms as rooms
 from waypost.envs.tasks import task as find_task
 from waypost.evaluation import rollouts
-from waypost.paper.experiment import Context, Drawing, Outcome, Row, Table
+from waypost.paper.experiment import Context, Drawing, Outcome, Row, Table, over_seeds
 from waypost.paper.scores import kept, read
-from waypost.paper.words import listed, paragraphs
+from waypost.paper.words import listed, many, paragraphs
 from waypost.runs import Run
 
 if TYPE_CHECKING:
@@ -79,8 +78,8 @@ def run(context: Context) -> Outcome:
     drawing = Drawing(
         draw(drawn),
         f"{EPISODES} rollouts of the first seed in each task, darker as time goes. The executor is the same in all.",
-        "Three maps of four rooms with paths from the lower left to the upper right: through both doors, round the "
-        "river, and by way of the key.",
+        "Three maps of four rooms with the paths of the rollouts: an empty one, one with rivers, one with rivers and a "
+        "key.",
     )
     return Outcome(_text(means), {"new-tasks": drawing}, tables)
 
@@ -115,6 +114,7 @@ def measured(name: str, seed: int, found: Journeys, trained: Run) -> Row:
     steps = [len(path) - 1 for path, arrived in zip(found.paths, found.arrived, strict=True) if arrived]
     return {
         "task": name,
+        "data": TASKS[name][0].value,
         "seed": seed,
         "arrived": int(found.arrived.sum()),
         "drowned": int(found.drowned.sum()),
@@ -126,45 +126,29 @@ def measured(name: str, seed: int, found: Journeys, trained: Run) -> Row:
     }
 
 
-def _means(seeds: Sequence[Row]) -> list[Row]:
+def _means(seeds: Sequence[Row]) -> list[dict[str, Any]]:
     """One row per task."""
-    rows: list[Row] = []
-    whole = _of(seeds, "A")[0]["seconds"]
-    for name, (variant, _) in TASKS.items():
-        own = _of(seeds, name)
-        row: dict[str, Any] = {"task": name, "data": variant.value, "seeds": len(own)}
-        for measure in ("arrived", "drowned", "out_of_time", "steps", "lower_door"):
-            known = [each[measure] for each in own if each[measure] is not None]
-            row[measure] = float(np.mean(known)) if known else None
-        row["fewest"] = min(each["arrived"] for each in own)
-        row |= {"updates": own[0]["updates"], "seconds": own[0]["seconds"], "share": own[0]["seconds"] / whole}
-        rows.append(row)
+    rows = over_seeds(seeds, ("task", "data"), ("updates", "seconds"))
+    for row in rows:
+        row["fewest"] = min(int(str(each["arrived"])) for each in seeds if each["task"] == row["task"])
+        row["share"] = row["seconds"] / rows[0]["seconds"]
     return rows
-
-
-def _of(rows: Sequence[Row], name: str) -> list[dict[str, Any]]:
-    return [dict(row) for row in rows if row["task"] == name]
 
 
 # -- the text --------------------------------------------------------------------------------------
 
 
-def _text(means: Sequence[Row]) -> str:
+def _text(means: Sequence[dict[str, Any]]) -> str:
     """Every number from the table."""
-    a, b, c = (_of(means, name)[0] for name in TASKS)
-    solved = [name for name in TASKS if _of(means, name)[0]["fewest"] >= ENOUGH]
-    seeds = "1 seed" if a["seeds"] == 1 else f"{a['seeds']} seeds"
+    a, b, c = means
+    solved = [row["task"] for row in means if row["fewest"] >= ENOUGH]
     return paragraphs(
-        f"""All of POR was trained on Task A with {seeds} of {a["updates"]} updates; for Tasks B and C only V and guide,
-        on data without actions, with the executor of A's first seed. Its weights were compared afterwards: it has not
-        changed by a bit. Each agent was judged by {EPISODES} rollouts.""",
-        f"""**Arrived, of {EPISODES}**: {_arrived(a)} in Task A, {_arrived(b)} in Task B, {
-            _arrived(c)
-        } in Task C. With at
-        least {ENOUGH} for every seed, **{len(solved)} of 3** tasks ({
-            listed(solved)
-        }) are solved; the paper says that all
-        three are.""",
+        f"""All of POR was trained on Task A with {many(a["seeds"], "seed")} of {a["updates"]} updates; for Tasks B and
+        C only V and guide, on data without actions, with the executor of A's first seed. Its weights were compared
+        afterwards: it has not changed by a bit. Each agent was judged by {EPISODES} rollouts.""",
+        f"""**Arrived, of {EPISODES}**: {listed(f"{_arrived(row)} in Task {row['task']}" for row in means)}. With at
+        least {ENOUGH} for every seed, **{len(solved)} of 3** tasks ({listed(solved)}) are solved; the paper says that
+        all three are.""",
         f"""In Task A {a["lower_door"]:.0%} of the rollouts leave the first room by the lower door, in Task B
         {b["lower_door"]:.0%}, in Task C {c["lower_door"]:.0%}: the key lies behind it, and the paper's agent takes only
         that door. {_rivers(b, c)}""",

@@ -27,6 +27,7 @@ from waypost.errors import WaypostError
 from waypost.paper import EXPERIMENTS, experiment
 from waypost.paper.benchmark import row_of
 from waypost.paper.experiment import Context, Experiment, Outcome, Row, Size
+from waypost.paper.words import many
 from waypost.report.figures import to_png, to_svg
 from waypost.runs import Progress
 
@@ -189,7 +190,7 @@ def as_markdown(chosen: Experiment, outcome: Outcome, record: Record) -> str:
 
 def how(record: Record) -> str:
     """Say how an experiment was run."""
-    size = f"{record.seeds} seeds" + (f", {record.steps} steps" if record.steps else "")
+    size = many(record.seeds, "seed") + (f", {many(record.steps, 'step')}" if record.steps else "")
     form = "quick form" if record.quick else "full form"
     return f"{form}, {size}, {record.seconds:.1f} s, Waypost {record.waypost}, {record.when[:10]}"
 

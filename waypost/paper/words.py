@@ -12,6 +12,11 @@ def listed(items: Iterable[object], word: str = "and") -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {word} {words[-1]}" if words else "none"
 
 
+def many(count: int, word: str) -> str:
+    """In words: 1 seed, 2 seeds."""
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
 def paragraphs(*texts: str) -> str:
     """Markdown of those that say something."""
     # A line that ends in a hyphen would put a space into a name.
