@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -63,3 +65,12 @@ def test_four_rooms_is_on_its_way_after_a_short_training() -> None:
 def test_four_rooms_is_solved_on_three_seeds() -> None:
     run = waypost.train("por", "four-rooms", seeds=3)
     assert [each["success_rate"] >= 0.95 for each in run.result["per_seed"]] == [True] * 3
+
+
+@pytest.mark.slow
+def test_the_river_is_gone_round_with_the_executor_of_another_task(tmp_path: Path) -> None:
+    waypost.train(
+        "por", "four-rooms", steps=20_000, evaluation=waypost.Protocol(every=0, episodes=1), out=tmp_path / "a"
+    )
+    adapted = waypost.adapt(tmp_path / "a", "four-rooms-river", steps=60_000, out=tmp_path / "b")
+    assert adapted.run.result["mean"]["success_rate"] >= 0.9

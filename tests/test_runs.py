@@ -242,7 +242,7 @@ def test_divergence_keeps_the_last_good_checkpoint(tmp_path: Path) -> None:
 # -- interruptions -------------------------------------------------------------------------------
 
 COMMAND = [
-    sys.executable, "-m", "waypost.cli", "train", "por", "--data", "t-maze", "--preset", "none", "--steps", "3000",
+    sys.executable, "-m", "waypost", "train", "por", "--data", "t-maze", "--preset", "none", "--steps", "3000",
     "--seeds", "2", "--batch-size", "16", "--value-hidden", "8", "8", "--guide-hidden", "8", "8",
     "--executor-hidden", "8", "8", "--evaluate-every", "150", "--episodes", "1", "--log-every", "50",
     "--guide-objective", "constrained", "--behaviour-steps", "300",

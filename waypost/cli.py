@@ -385,7 +385,3 @@ _HANDLERS: dict[type, Callable[[Any], int | None]] = {
     List: _list,
 }
 """Who does what; whatever is not here is a `train` of some algorithm. A handler may give an exit code."""
-
-
-if __name__ == "__main__":
-    main()
