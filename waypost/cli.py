@@ -202,6 +202,9 @@ def _paper(command: Paper) -> None:
             steps=command.steps,
             data=command.data,
             algorithms=command.algos,
+            settings=command.settings,
+            runs=command.runs,
+            evaluation=command.evaluation.given,
             progress=TrainingBar(),
             counting=counting_bar,
         )

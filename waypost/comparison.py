@@ -124,9 +124,7 @@ def compare(
     for name in (*names, *(settings or {})):
         find_algorithm(name)
     plans = {
-        (str(source), name): plan(
-            name, str(source), env=env, seeds=seeds, **_typed(name, given[name]), **_steps(given[name])
-        )
+        (str(source), name): plan(name, str(source), env=env, seeds=seeds, **typed(given[name]))
         for source in data
         for name in names
     }
@@ -182,7 +180,7 @@ def shortened(planned: Plan, steps: int) -> Plan:
 
 
 def read_settings(path: str | Path) -> dict[str, dict[str, Any]]:
-    """Settings for `compare` from a TOML file: a table per algorithm with fields of its Config, or `steps`."""
+    """Settings for `compare` and `paper` from a TOML file: a table per algorithm, fields of its Config or `steps`."""
     try:
         tables = tomllib.loads(Path(path).read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -197,13 +195,9 @@ def read_settings(path: str | Path) -> dict[str, dict[str, Any]]:
     return tables
 
 
-def _typed(name: str, table: dict[str, Any]) -> dict[str, Any]:
+def typed(table: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as the Config wants them: lists of a file are tuples there."""
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in table.items() if key != "steps"}
-
-
-def _steps(table: dict[str, Any]) -> dict[str, Any]:
-    return {"steps": table["steps"]} if "steps" in table else {}
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
 
 
 # -- entries ---------------------------------------------------------------------------------------

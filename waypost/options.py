@@ -26,15 +26,20 @@ class EvaluationOptions:
     evaluation_seed: int | None = None
     """Seed of the evaluation's environments."""
 
-    def on_top_of(self, usual: Any) -> Any:
-        """A `Protocol` with what is given here, and the rest as usual."""
-        given = {
+    @property
+    def given(self) -> dict[str, int]:
+        """The fields of `Protocol` that are given here."""
+        fields = {
             "every": self.evaluate_every,
             "episodes": self.episodes,
             "last": self.average_last,
             "seed": self.evaluation_seed,
         }
-        return replace(usual, **{name: value for name, value in given.items() if value is not None})
+        return {name: value for name, value in fields.items() if value is not None}
+
+    def on_top_of(self, usual: Any) -> Any:
+        """A `Protocol` with what is given here, and the rest as usual."""
+        return replace(usual, **self.given)
 
 
 @dataclass(frozen=True)
@@ -119,8 +124,13 @@ class Paper:
     """Only these data sets, for experiments that have several; hopper-medium-v2 is D4RL's file of hopper-medium."""
     algos: tuple[str, ...] = ()
     """Only these algorithms, for experiments that compare several."""
+    settings: Path | None = None
+    """TOML file with settings on top of the presets: a table [ALGORITHM] for each."""
+    runs: Path | None = None
+    """Folder of the run directories; in that of a `compare` with the same options what is trained already is read."""
     json: bool = False
     """Print the record, or the list, as one JSON object, the last line on stdout."""
+    evaluation: tyro.conf.OmitArgPrefixes[EvaluationOptions] = field(default_factory=EvaluationOptions)
 
 
 @dataclass(frozen=True)

@@ -46,9 +46,9 @@ def test_both_get_pors_updates_and_the_same_evaluations(
 
 def test_each_data_set_has_curves_and_numbers(trainings: Any, tmp_path: Path) -> None:
     data = ["antmaze-umaze", "antmaze-large-play", "hopper-medium"]
-    asked = trainings(lambda data, kind: TABLE_1[data][kind].mean)
+    asked = trainings(lambda data, kind: TABLE_1[data][kind.upper()].mean)
     run("curves", tmp_path, seeds=2, data=data)
-    assert asked == [(name, kind) for name in data for kind in ("POR", "IQL")]
+    assert asked == [(name, kind) for name in data for kind in ("por", "iql")]
     assert EXPERIMENTS["curves"].data == DATA
     folder = tmp_path / "curves"
     assert {"curves-antmaze.png", "curves-antmaze.svg", "curves-locomotion.png"} <= {p.name for p in folder.iterdir()}
@@ -66,9 +66,9 @@ def test_each_data_set_has_curves_and_numbers(trainings: Any, tmp_path: Path) ->
 
 def test_a_failed_curve_is_named(trainings: Any, tmp_path: Path) -> None:
     def give(data: str, kind: str) -> float:
-        if kind == "IQL" and data == "hopper-medium":
+        if kind == "iql" and data == "hopper-medium":
             raise WaypostError("value_loss is nan")
-        return 50.0 if kind == "POR" else 70.0
+        return 50.0 if kind == "por" else 70.0
 
     trainings(give)
     run("curves", tmp_path, seeds=1, data=["hopper-medium", "walker2d-medium"])

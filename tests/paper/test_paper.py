@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from experiments import rows
 
+import waypost
 from waypost.cli import main
 from waypost.envs.tasks import Protocol
 from waypost.errors import InterruptedRun, WaypostError
@@ -214,6 +215,44 @@ def test_a_training_goes_on_where_it_stopped_and_is_read_once_finished(fake: Mod
         run("fake-one", tmp_path, quick=True)
 
 
+def test_settings_evaluations_and_runs_of_a_comparison_are_taken_over(
+    fake: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `compare` has trained is read; what the experiment sets itself stays as it is."""
+
+    def do(context: Context) -> Outcome:
+        found = [context.train("bc", "t-maze"), context.train("bc", "t-maze", label="own", hidden=(4,), log_every=10)]
+        rows = [{"hidden": str(each.plan.config.hidden), "score": each.result["mean"]["score"]} for each in found]
+        return Outcome("Trained.", tables={"scores": Table(rows, "Scores.", shown=True)})
+
+    fake.run = do  # type: ignore[attr-defined]
+    monkeypatch.chdir(tmp_path)
+    Path("few.toml").write_text("[bc]\nhidden = [8]\nbatch_size = 16\n")
+    options: dict[str, Any] = {"seeds": 1, "steps": 20}
+    judged = {"every": 10, "episodes": 2}
+    waypost.compare(
+        ["t-maze"],
+        ["bc"],
+        out="both",
+        settings={"bc": {"hidden": [8], "batch_size": 16}},
+        evaluation=lambda usual: replace(usual, **judged),
+        **options,
+    )
+    watched = Watched()
+    record = run("fake-one", "out", settings="few.toml", runs="both", evaluation=judged, progress=watched, **options)
+    assert watched.begun == [0]
+    assert [row["hidden"] for row in rows(tmp_path / "out" / "fake-one", "scores")] == ["(8,)", "(4,)"]
+    own = json.loads(Path("both/own/config.json").read_text())
+    assert (own["config"]["batch_size"], own["evaluation"]["every"], own["evaluation"]["episodes"]) == (16, 10, 2)
+    assert record.command == (
+        "waypost paper fake-one --seeds 1 --steps 20 --settings few.toml --runs both --evaluate-every 10 --episodes 2"
+    )
+    assert record.settings == {"bc": {"hidden": [8], "batch_size": 16}}
+    seconds = [json.loads(Path(f"both/{name}/result.json").read_text())["seconds"] for name in ("t-maze/bc", "own")]
+    assert record.training == pytest.approx(sum(seconds), abs=0.01)
+    assert "s of training in all" in Path("out/fake-one/fake-one.md").read_text()
+
+
 # -- mistakes and the command line -------------------------------------------------------------------
 
 
@@ -223,9 +262,12 @@ def test_a_training_goes_on_where_it_stopped_and_is_read_once_finished(fake: Mod
         ("stich", {}, "no experiment is called 'stich'; choose from stitching"),
         ("stitching", {"steps": 5}, "no steps to choose"),
         ("stitching", {"seeds": 0}, "seeds = 0"),
+        ("stitching", {"evaluation": {"every": 5}}, "no settings, runs and evaluations to choose"),
+        ("bound", {"evaluation": {"every": -1}}, "evaluation every = -1"),
+        ("bound", {"settings": "nowhere.toml"}, "nowhere.toml: cannot be read"),
     ],
 )
-def test_mistakes_are_named_before_any_work(tmp_path: Path, name: str, options: dict[str, int], words: str) -> None:
+def test_mistakes_are_named_before_any_work(tmp_path: Path, name: str, options: dict[str, Any], words: str) -> None:
     with pytest.raises(WaypostError, match=words):
         run(name, tmp_path / "out", **options)
     assert not (tmp_path / "out").exists()

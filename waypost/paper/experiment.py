@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from waypost.data.dataset import Dataset
+    from waypost.envs.tasks import Protocol
     from waypost.runs import Progress, Run
 
 Item = TypeVar("Item")
@@ -73,7 +74,7 @@ class Context:
 
     size: Size
     runs: Path
-    """Folder for run directories; `compare(..., out=context.runs)` is at home here too."""
+    """Folder for run directories, DATA/KIND as in the folder of a comparison."""
     progress: Progress
     """Told about trainings."""
     counting: Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
@@ -82,6 +83,12 @@ class Context:
     """The data sets that were chosen, of those the experiment has; hopper-medium-v2 is D4RL's file of hopper-medium."""
     algorithms: tuple[str, ...] = ()
     """The algorithms that were chosen, of those the experiment has."""
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """For each algorithm's name, settings on top of its preset; what the experiment itself sets is on top of them."""
+    evaluation: Callable[[Protocol], Protocol] = lambda usual: usual
+    """How agents are judged, made of how they usually are."""
+    seconds: dict[Path, float] = field(default_factory=dict)
+    """How long each training that was asked for took, whenever that was."""
 
     def each(self, items: Sequence[Item], what: str) -> Iterator[Item]:
         """The items one after the other, under a progress bar."""
@@ -96,15 +103,19 @@ class Context:
         label     the run directory's name under `runs`; by default DATA/ALGORITHM
         options   as for `waypost.train`
         """
-        from waypost.comparison import shortened
+        from waypost.comparison import shortened, typed
         from waypost.plans import plan
         from waypost.runs import execute
 
-        planned = plan(algorithm, data, **{"seeds": self.size.seeds, **options})
+        given = typed(self.settings.get(algorithm, {}))
+        planned = plan(algorithm, data, **{"seeds": self.size.seeds, **given, **options})
+        planned = replace(planned, evaluation=self.evaluation(planned.evaluation))
         if self.size.steps is not None:
             planned = shortened(planned, self.size.steps)
         place = self.runs / (label or f"{Path(planned.data).stem}/{algorithm}")
-        return execute(planned, data, place, resume=True, progress=self.progress)
+        run = execute(planned, data, place, resume=True, progress=self.progress)
+        self.seconds[place] = run.result["seconds"]
+        return run
 
 
 def over_seeds(rows: Sequence[Row], by: Sequence[str], same: Sequence[str] = ()) -> list[dict[str, Any]]:

@@ -13,16 +13,18 @@ Every file is written whole or not at all, and the record last.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from waypost.checkpoint import read_json, write_bytes, write_json, write_text
+from waypost.comparison import read_settings
 from waypost.directory import table
+from waypost.envs.tasks import Protocol
 from waypost.errors import WaypostError
 from waypost.paper import EXPERIMENTS, experiment
 from waypost.paper.benchmark import row_of
@@ -31,6 +33,8 @@ from waypost.paper.words import many
 from waypost.report.figures import to_png, to_svg
 from waypost.runs import Progress
 
+OPTIONS = {"every": "evaluate-every", "episodes": "episodes", "last": "average-last", "seed": "evaluation-seed"}
+"""What the fields of `Protocol` are called in commands."""
 Counting = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
 
 
@@ -44,6 +48,9 @@ class Record:
     steps: int | None
     command: str
     seconds: float
+    """Of this run of the experiment, in which finished trainings were only read."""
+    training: float
+    """Seconds of all its trainings, whenever they were."""
     waypost: str
     when: str
     text: str
@@ -56,6 +63,8 @@ class Record:
     """The data sets that were chosen; none: there was no choice."""
     algorithms: Sequence[str] = ()
     """The algorithms that were chosen; none: there was no choice."""
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Settings on top of the presets."""
 
     @property
     def files(self) -> list[str]:
@@ -78,6 +87,9 @@ def run(
     steps: int | None = None,
     data: Sequence[str] = (),
     algorithms: Sequence[str] = (),
+    settings: str | Path | None = None,
+    runs: str | Path | None = None,
+    evaluation: Mapping[str, int] | None = None,
     progress: Progress | None = None,
     counting: Counting = _silent,
 ) -> Record:
@@ -88,12 +100,21 @@ def run(
     quick        the form that takes minutes; it has fewer seeds and steps, and nothing else is different
     seeds, steps others than the form's
     data, algorithms    only these, for experiments that have a choice; by default all
+    settings     TOML file with settings on top of the presets, as for `compare`
+    runs         the folder of the run directories, by default NAME/runs/FORM; in that of a comparison with the same
+                 settings, seeds, steps and evaluations what is trained already is read
+    evaluation   fields of `Protocol` that are not to be as the task says
     """
     chosen, folder = experiment(name), Path(out) / name
     if steps is not None and not chosen.trains:
         raise WaypostError(f"{name}: trains nothing, so it has no steps to choose")
     usual = chosen.quick if quick else chosen.full
     size = Size(usual.seeds if seeds is None else seeds, usual.steps if steps is None else steps)
+    if (settings or runs or evaluation) and not chosen.trains:
+        raise WaypostError(f"{name}: trains nothing, so it has no settings, runs and evaluations to choose")
+    tables = read_settings(settings) if settings else {}
+    judged = dict(evaluation or {})
+    Protocol(**judged)  # a wrong one is named before any work
     which = _chosen(chosen, "data", data, chosen.data), _chosen(chosen, "algorithms", algorithms, chosen.algorithms)
     if folder.is_file() or folder.parent.is_file():
         raise WaypostError(f"{folder}: is a file, or in one; choose another --out")
@@ -102,14 +123,29 @@ def run(
         raise WaypostError(f"{folder}: holds the full form of {name}; choose another --out for the quick one")
     begun = time.monotonic()
     form = "quick" if quick else "full"
-    outcome = chosen.run(Context(size, folder / "runs" / form, progress or Progress(), counting, *which))
+    context = Context(
+        size,
+        Path(runs) if runs else folder / "runs" / form,
+        progress or Progress(),
+        counting,
+        *which,
+        settings=tables,
+        evaluation=lambda usual: replace(usual, **judged),
+    )
+    outcome = chosen.run(context)
     record = Record(
         name=name,
         quick=quick,
         seeds=size.seeds,
         steps=size.steps,
-        command=_command(name, quick, seeds, steps, data, algorithms),
+        command=_command(
+            name,
+            quick,
+            {"seeds": seeds, "steps": steps, "data": data, "algos": algorithms, "settings": settings, "runs": runs}
+            | {OPTIONS[key]: number for key, number in judged.items()},
+        ),
         seconds=round(time.monotonic() - begun, 3),
+        training=round(sum(context.seconds.values()), 3),
         waypost=version("waypost"),
         when=datetime.now(UTC).isoformat(timespec="seconds"),
         text=outcome.text,
@@ -117,6 +153,7 @@ def run(
         tables={key: {"caption": each.caption, "shown": each.shown} for key, each in outcome.tables.items()},
         data=list(which[0]),
         algorithms=list(which[1]),
+        settings=tables,
     )
     write(outcome, record, folder)
     write_gallery(Path(out))
@@ -135,12 +172,10 @@ def _chosen(chosen: Experiment, what: str, given: Sequence[str], known: tuple[st
     return tuple(given) or known
 
 
-def _command(
-    name: str, quick: bool, seeds: int | None, steps: int | None, data: Sequence[str], algorithms: Sequence[str]
-) -> str:
+def _command(name: str, quick: bool, options: Mapping[str, Any]) -> str:
     words = ["waypost", "paper", name, *(["--quick"] if quick else [])]
-    for option, given in (("seeds", [seeds]), ("steps", [steps]), ("data", data), ("algos", algorithms)):
-        known = [str(value) for value in given if value is not None]
+    for option, given in options.items():
+        known = [str(each) for each in (given if isinstance(given, tuple | list) else [given]) if each is not None]
         words += [f"--{option}", *known] if known else []
     return " ".join(words)
 
@@ -192,7 +227,8 @@ def how(record: Record) -> str:
     """Say how an experiment was run."""
     size = many(record.seeds, "seed") + (f", {many(record.steps, 'step')}" if record.steps else "")
     form = "quick form" if record.quick else "full form"
-    return f"{form}, {size}, {record.seconds:.1f} s, Waypost {record.waypost}, {record.when[:10]}"
+    trained = f" ({record.training:.0f} s of training in all)" if record.training else ""
+    return f"{form}, {size}, {record.seconds:.1f} s{trained}, Waypost {record.waypost}, {record.when[:10]}"
 
 
 def _rows(rows: Sequence[Row]) -> str:

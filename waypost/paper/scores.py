@@ -86,7 +86,7 @@ def attempt(context: Context, data: str, kind: str, train: Callable[[], Run | Se
 def trained(context: Context, algorithm: str, data: str, kind: str | None = None, **options: object) -> Score:
     """The score of an algorithm on a data set by name, with its preset and all seeds at once."""
     kind = kind or algorithm
-    label = f"{data}/{kind}"
+    label = f"{data}/{kind.lower()}"
     return attempt(
         context, data, kind, lambda: context.train(algorithm, data, label=label, env=row_of(data), **options)
     )
