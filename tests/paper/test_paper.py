@@ -250,7 +250,9 @@ def test_settings_evaluations_and_runs_of_a_comparison_are_taken_over(
     assert record.settings == {"bc": {"hidden": [8], "batch_size": 16}}
     seconds = [json.loads(Path(f"both/{name}/result.json").read_text())["seconds"] for name in ("t-maze/bc", "own")]
     assert record.training == pytest.approx(sum(seconds), abs=0.01)
-    assert "s of training in all" in Path("out/fake-one/fake-one.md").read_text()
+    written = Path("out/fake-one/fake-one.md").read_text()
+    assert "20 steps, settings on top of the presets of bc, " in written
+    assert "s of training in all" in written
 
 
 # -- mistakes and the command line -------------------------------------------------------------------

@@ -29,7 +29,7 @@ from waypost.errors import WaypostError
 from waypost.paper import EXPERIMENTS, experiment
 from waypost.paper.benchmark import row_of
 from waypost.paper.experiment import Context, Experiment, Outcome, Row, Size
-from waypost.paper.words import many
+from waypost.paper.words import listed, many
 from waypost.report.figures import to_png, to_svg
 from waypost.runs import Progress
 
@@ -228,7 +228,8 @@ def how(record: Record) -> str:
     size = many(record.seeds, "seed") + (f", {many(record.steps, 'step')}" if record.steps else "")
     form = "quick form" if record.quick else "full form"
     trained = f" ({record.training:.0f} s of training in all)" if record.training else ""
-    return f"{form}, {size}, {record.seconds:.1f} s{trained}, Waypost {record.waypost}, {record.when[:10]}"
+    given = f", settings on top of the presets of {listed(record.settings)}" if record.settings else ""
+    return f"{form}, {size}{given}, {record.seconds:.1f} s{trained}, Waypost {record.waypost}, {record.when[:10]}"
 
 
 def _rows(rows: Sequence[Row]) -> str:
