@@ -32,7 +32,7 @@ from waypost.paper.scores import (
     some,
     sources,
 )
-from waypost.paper.words import listed, paragraphs
+from waypost.paper.words import listed, many, paragraphs
 from waypost.runs import Run
 
 SIZES = {"big": 512, "small": 128, "preset": 1024}
@@ -152,7 +152,7 @@ def _summary(group: str, data: Sequence[str], scores: Sequence[Score], size: str
 def _text(data: Sequence[str], summary: Sequence[Row], scores: Sequence[Score]) -> str:
     return paragraphs(
         f"""Executors of {listed(f"({width}, {width})" for width in SIZES.values())} hidden units on all data, and of
-        the first two sizes on the best {listed(SHARES)} % of the episodes by return; {len(data)} data sets,
+        the first two sizes on the best {listed(SHARES)} % of the episodes by return; {many(len(data), "data set")},
         {how_long(scores)}. V and guide of each seed are the same under every executor and learned from all data.
         {sources(data)}""",
         *(_group(str(group), summary) for group in dict.fromkeys(row["group"] for row in summary)),
@@ -204,5 +204,5 @@ def _figure(groups: dict[str, list[str]], scores: Sequence[Score]) -> Drawing:
         dots({"executor: width, data (replica)": marks}, dict(zip(kinds, LOOKS, strict=False))),
         "Each executor on each data set: mean, standard deviation over seeds (bar) and seeds (small dots). Best share: "
         f"the best of the top {listed(SHARES)} % of the episodes.",
-        f"Dots for {len(kinds)} kinds of executor on {len({each.row for each in marks})} data sets.",
+        f"Dots for {len(kinds)} kinds of executor on {many(len({each.row for each in marks}), 'data set')}.",
     )

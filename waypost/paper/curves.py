@@ -27,7 +27,7 @@ from waypost.paper.scores import (
     sources,
     trained,
 )
-from waypost.paper.words import listed, paragraphs
+from waypost.paper.words import listed, many, paragraphs
 from waypost.plans import plan
 
 POR, IQL = "POR", "IQL"
@@ -57,7 +57,7 @@ def run(context: Context) -> Outcome:
             figures[f"curves-{group.lower()}"] = Drawing(
                 curves(panels, looks),
                 f"{group} data: scores during training, mean and range of the seeds.",
-                f"Learning curves of POR and IQL on {len(panels)} data sets: {group}.",
+                f"Learning curves of POR and IQL on {many(len(panels), 'data set')}: {group}.",
             )
     return Outcome(_text(context.data, tables["scores"].rows, scores), figures, tables)
 

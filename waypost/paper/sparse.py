@@ -25,7 +25,7 @@ from waypost.paper.scores import (
     sources,
     trained,
 )
-from waypost.paper.words import listed, paragraphs
+from waypost.paper.words import listed, many, paragraphs
 from waypost.presets import presets
 
 POR, SPARSE = "POR", "POR-sparse"
@@ -73,7 +73,7 @@ def run(context: Context) -> Outcome:
             dict(zip((POR, SPARSE), LOOKS, strict=False)),
         ),
         "Mean with the standard deviation over seeds; small dots are the seeds.",
-        f"Two panels of dots: POR and POR-sparse on {len(context.data)} mazes, here and in the paper.",
+        f"Two panels of dots: POR and POR-sparse on {many(len(context.data), 'maze')}, here and in the paper.",
     )
     return Outcome(_text(context.data, scores), {"sparse": drawing}, tables)
 

@@ -24,7 +24,7 @@ from waypost.paper.scores import (
     sources,
     trained,
 )
-from waypost.paper.words import listed, paragraphs
+from waypost.paper.words import listed, many, paragraphs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,7 +64,7 @@ def run(context: Context) -> Outcome:
         _figure(context.data, scores),
         "Each mark is an algorithm; the bars are POR's standard deviation over seeds. Left: trained and judged here. "
         "Right: as the paper prints them. The two are of different data and environments.",
-        f"Two panels of dots: scores of each algorithm on {len(context.data)} data sets, here and in the paper.",
+        f"Two panels of dots: every algorithm on {many(len(context.data), 'data set')}, here and in the paper.",
     )
     return Outcome(_text(context, columns, cells, scores), {"table1": drawing}, tables)
 

@@ -303,7 +303,7 @@ def draw_seeds(axes: Axes, steps: Floats, table: Floats, marker: str = "") -> No
 def step_axis(axes: Axes, last: float) -> None:
     axes.set_xlabel("training step")
     axes.set_xlim(0, 1.02 * last if last > 0 else 1)
-    axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(4, integer=True, steps=[1, 2, 2.5, 5, 10]))
     axes.xaxis.set_major_formatter(lambda step, _: f"{step / 1000:g}k" if abs(step) >= 1000 else f"{step:g}")
     axes.grid(color="0.9", lw=0.6)
     axes.set_axisbelow(True)
