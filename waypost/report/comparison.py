@@ -99,7 +99,7 @@ def _judge(judged: list[Entry]) -> str:
 def scores(entries: list[Entry]) -> Figure:
     """Show each algorithm's mean with its interval and all seeds, the best on top."""
     shown = [entry for entry in entries if entry.run is not None]
-    figure = new_figure(5.6, 0.6 + 0.27 * len(shown))
+    figure = new_figure(5.6, 0.9 + 0.27 * len(shown))
     axes = figure.add_subplot()
     places = np.arange(len(shown))[::-1]
     for place, entry in zip(places, shown, strict=True):
@@ -109,7 +109,8 @@ def scores(entries: list[Entry]) -> Figure:
         axes.scatter(np.mean(entry.values), place, s=70, marker="|", color=INK, lw=2, zorder=4)
     for entry in entries:
         if entry.algorithm == BEHAVIOUR and entry.mean is not None:
-            axes.axvline(entry.mean, color=REFERENCE, ls="--", lw=1)
+            line = axes.axvline(entry.mean, color=REFERENCE, ls="--", lw=1, label="mean of the data")
+            figure.legend(handles=[line], loc="outside upper right", frameon=False)
     axes.set_yticks(places, [entry.algorithm for entry in shown])
     axes.set_xlabel(AXIS_LABELS[shown[0].measure])
     axes.grid(axis="x", color="0.9", lw=0.6)
@@ -124,7 +125,7 @@ def curves(entries: list[Entry]) -> Figure:
     shown = [entry for entry in entries if entry.run is not None]
     columns = min(PANELS, len(shown))
     rows = -(-len(shown) // columns)
-    figure = new_figure(2.2 * columns + 0.3, 1.7 * rows + 0.3)
+    figure = new_figure(2.2 * columns + 0.3, 1.75 * rows + 0.5)
     level = next((entry.mean for entry in shown if entry.algorithm == "bc"), None)
     first: Any = None
     for place, entry in enumerate(shown):
@@ -136,11 +137,13 @@ def curves(entries: list[Entry]) -> Figure:
         steps, values = by_seed(table, entry.measure)
         draw_seeds(axes, steps, values, marker="." if len(steps) < 30 else "")
         if level is not None:
-            axes.axhline(level, color=REFERENCE, ls="--", lw=1)
+            line = axes.axhline(level, color=REFERENCE, ls="--", lw=1, label="bc, its result")
         step_axis(axes, float(steps.max()))
         axes.set_title(entry.algorithm, loc="left", parse_math=False)
         if place % columns == 0:
             axes.set_ylabel(entry.measure)
         if place + columns < len(shown):
             axes.set_xlabel("")
+    if level is not None:
+        figure.legend(handles=[line], loc="outside upper right", frameon=False)
     return figure
