@@ -165,10 +165,8 @@ def compare(
 
 def shortened(planned: Plan, steps: int) -> Plan:
     """The plan with so many updates in all: every field that counts updates keeps its share."""
-    chosen, config = find_algorithm(planned.algorithm), planned.config
+    config, total = planned.config, updates(planned)
     counts = [each.name for each in fields(config) if each.name.endswith("_steps")]
-    blank = Spec(1, 1, (-1.0,), (1.0,))
-    total = sum(stage.steps for stage in chosen(config, blank, planned.steps).stages)
     if steps < 1:
         raise WaypostError(f"steps = {steps}: at least 1 is needed")
 
@@ -215,15 +213,16 @@ def _entry(data: str, name: str, run: Run) -> Entry:
         outcome["mean"][measure],
         outcome["std"][measure],
         None if interval is None else (interval[0], interval[1]),
-        steps=sum(stage.steps for stage in _stages(run)),
+        steps=updates(run.plan),
         seconds=outcome["seconds"],
         run=run,
     )
 
 
-def _stages(run: Run) -> Any:
-    chosen = find_algorithm(run.plan.algorithm)
-    return chosen(run.plan.config, run.policies[0].spec, run.plan.steps).stages
+def updates(planned: Plan) -> int:
+    """How many updates an agent gets in all stages of its training."""
+    chosen, blank = find_algorithm(planned.algorithm), Spec(1, 1, (-1.0,), (1.0,))
+    return sum(stage.steps for stage in chosen(planned.config, blank, planned.steps).stages)
 
 
 def _behaviour(data: str, task: str) -> Entry:

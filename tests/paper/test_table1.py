@@ -96,6 +96,16 @@ def published(data: str, algorithm: str) -> float:
     return cell.mean if algorithm == best else cell.mean - 30
 
 
+def test_updates_of_all_stages_are_counted(trainings: Any, tmp_path: Path) -> None:
+    trainings(published)
+    run("table1", tmp_path, seeds=1, data=["hopper-medium"], algorithms=["onestep", "por"])
+    stages = plan("onestep", "hopper-medium").config
+    counted = {row["algorithm"]: int(row["steps"]) for row in rows(tmp_path / "table1", "scores")}
+    assert counted == {"por": 100, "onestep": 100 + stages.behaviour_steps + stages.value_steps}
+    text = " ".join((tmp_path / "table1" / "table1.md").read_text().split())
+    assert f"1 seed of 100 to {counted['onestep']} updates" in text
+
+
 def test_scores_like_the_papers_are_said_to_be_so(trainings: Any, tmp_path: Path) -> None:
     asked = trainings(published)
     run("table1", tmp_path, seeds=1)

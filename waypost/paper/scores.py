@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import jax
 import numpy as np
 
+from waypost.comparison import updates
 from waypost.data.dataset import Dataset
 from waypost.data.sources import load
 from waypost.errors import WaypostError
@@ -62,7 +63,7 @@ class Score:
             "high": high,
             "seeds": len(self.values),
             "values": " ".join(f"{value:.4g}" for value in self.values),
-            "steps": self.runs[0].plan.steps if self.runs else None,
+            "steps": updates(self.runs[0].plan) if self.runs else None,
             "preset": self.runs[0].plan.preset if self.runs else None,
             "seconds": round(sum(run.result["seconds"] for run in self.runs), 1) if self.runs else None,
             "note": self.note,
@@ -156,7 +157,7 @@ def how_long(scores: Sequence[Score]) -> str:
     """Seeds and steps of the trainings in words."""
     runs = [run for score in scores for run in score.runs]
     seeds = sorted({len(score.values) for score in scores if score.values})
-    steps = sorted({run.plan.steps for run in runs})
+    steps = sorted({updates(run.plan) for run in runs})
     span = f"{steps[0]}" if len(steps) == 1 else f"{steps[0]} to {steps[-1]}"
     return f"{listed(seeds, 'or')} seed{'' if seeds == [1] else 's'} of {span} updates"
 
