@@ -16,6 +16,7 @@ from waypost.errors import WaypostError
 from waypost.paper.benchmark import ABLATION, COLUMNS, DATA, GROUPS, PRINTED_MEANS, TABLE_1, TABLE_2, origin, row_of
 from waypost.paper.run import read_record, run
 from waypost.paper.scores import number
+from waypost.plans import plan
 
 # -- the published scores ----------------------------------------------------------------------------
 
