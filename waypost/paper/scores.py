@@ -21,6 +21,7 @@ from waypost.evaluation import summarise
 from waypost.paper.benchmark import origin, row_of
 from waypost.paper.experiment import Context, Item, Row
 from waypost.paper.words import listed
+from waypost.plans import plan
 from waypost.runs import Run
 
 if TYPE_CHECKING:
@@ -154,12 +155,20 @@ def failures(scores: Sequence[Score]) -> str:
 
 
 def how_long(scores: Sequence[Score]) -> str:
-    """Seeds and steps of the trainings in words."""
-    runs = [run for score in scores for run in score.runs]
+    """Seeds and updates of the trainings in words, and what their presets say where that is more."""
+    plans = [run.plan for score in scores for run in score.runs]
     seeds = sorted({len(score.values) for score in scores if score.values})
-    steps = sorted({updates(run.plan) for run in runs})
-    span = f"{steps[0]}" if len(steps) == 1 else f"{steps[0]} to {steps[-1]}"
-    return f"{listed(seeds, 'or')} seed{'' if seeds == [1] else 's'} of {span} updates"
+    steps = [updates(each) for each in plans]
+    usual = [updates(plan(each.algorithm, each.data, env=each.task, preset=each.preset)) for each in plans]
+    more = any(ours < theirs for ours, theirs in zip(steps, usual, strict=True))
+    return f"{listed(seeds, 'or')} seed{'' if seeds == [1] else 's'} of {_span(steps)} updates" + (
+        f" (their presets say {_span(usual)})" if more else ""
+    )
+
+
+def _span(numbers: Sequence[int]) -> str:
+    least, most = min(numbers), max(numbers)
+    return f"{least}" if least == most else f"{least} to {most}"
 
 
 def sources(data: Sequence[str]) -> str:
