@@ -13,6 +13,7 @@ seed: what moves with the inverse temperature moves because of the guide alone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -132,14 +133,12 @@ def _reading(name: str, rows: Sequence[dict[str, Any]]) -> str:
     lowest = {measure: min(rows, key=lambda row: row[measure]) for measure in ("sum", "gap")}
     best = max(row["score"] for row in rows)
     found = [f"{row['temperature']:g}" for row in rows if row["score"] == best]
-    scores = (
-        f"is {best:.3g} at every one" if len(found) == len(rows) else f"is best at {' and '.join(found)} ({best:.3g})"
-    )
+    scores = f"is {best:.3g} at every one" if len(found) == len(rows) else f"is best at {listed(found)} ({best:.3g})"
     slopes = [row["executor_slope"] for row in rows]
     executor = " to ".join(dict.fromkeys(f"{slope:.3g}" for slope in (min(slopes), max(slopes))))
     return f"""
         **{name}.** From an inverse temperature of {first["temperature"]:g} to {last["temperature"]:g}
-        l1 {_moves(first["l1"], last["l1"])} and l2 {_moves(first["l2"], last["l2"])}:
+        l1 {_moves(first["l1"], last["l1"])}{_top(rows)} and l2 {_moves(first["l2"], last["l2"])}:
         {"as the paper expects" if as_said else "the paper expects l1 to rise and l2 to fall"}. The guide's distance
         from the recorded next state {_moves(first["distance"], last["distance"])}; the inverse dynamics' slope L1 is
         {first["inverse_slope"]:.3g}, the executor's slope L2 {executor}. The executor's error l3 is {first["l3"]:.3g}
@@ -147,6 +146,12 @@ def _reading(name: str, rows: Sequence[dict[str, Any]]) -> str:
         {lowest["sum"]["temperature"]:g} ({lowest["sum"]["sum"]:.3g}), the measured gap at
         {lowest["gap"]["temperature"]:g} ({lowest["gap"]["gap"]:.3g}); the score {scores}.
         """
+
+
+def _top(rows: Sequence[dict[str, Any]]) -> str:
+    """Where l1 is highest, if that is on the way."""
+    top = max(rows, key=lambda row: row["l1"])
+    return "" if top in (rows[0], rows[-1]) else f" (highest at {top['temperature']:g}, {top['l1']:.3g})"
 
 
 def _moves(first: float, last: float) -> str:
@@ -174,7 +179,7 @@ def _plainly(sets: dict[str, list[dict[str, Any]]]) -> str:
         words.append(
             f"On {name} the lowest sum is {at['sum'] / at['gap']:.3g} times the gap that is there, and "
             f"{at[part] / at['sum']:.0%} of it is {part}; the bound holds in "
-            f"{'all states' if holds == 1 else f'at least {holds:.1%} of the states'}. {verdict}"
+            f"{'all states' if holds == 1 else f'at least {math.floor(1000 * holds) / 1000:.1%} of the states'}. {verdict}"
         )
     return (
         "**In plain words:** l1 says what could go wrong because the guide asks for what was not recorded, l2 what is "
@@ -220,7 +225,9 @@ def draw(seeds: Sequence[Row]) -> Figure:
                     axes.plot(
                         places, numbers.mean(axis=1), line, color=colour, marker=marker, ms=4.5, lw=1.5, label=label
                     )
+                axes.margins(y=0.1)
                 axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]) if measure == "score" else 0.0)
+                axes.set_ylim(top=axes.get_ylim()[1] + 0.03 * np.ptp(axes.get_ylim()))
                 axes.set_xticks(places, [f"{each:g}" for each in temperatures])
                 axes.grid(color="0.9", lw=0.6)
                 axes.set_axisbelow(True)

@@ -266,7 +266,7 @@ def dots(panels: Mapping[str, Sequence[Mark]], looks: Mapping[str, Look], apart:
         figure.legend(
             handles=handles,
             loc="outside lower center",
-            ncols=min(5 if len(panels) > 1 else 3, len(handles)),
+            ncols=min(5 if len(panels) > 1 else 4, len(handles)),
             frameon=False,
         )
     return figure
@@ -308,7 +308,8 @@ def curves(panels: Mapping[str, Sequence[Score]], looks: Mapping[str, Look], col
             Line2D([], [], color=look.colour, lw=1.5, ls=look.line, marker=look.marker, ms=3, label=kind)
             for kind, look in looks.items()
         ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=min(5, len(handles)), frameon=False)
+        fit = min(2 * columns, 5, len(handles))
+        figure.legend(handles=handles, loc="outside lower center", ncols=fit, frameon=False)
     return figure
 
 
