@@ -201,8 +201,8 @@ def test_the_text_says_where_the_result_differs_from_the_claim() -> None:
     text = " ".join(bound._text([{**cold, "score": 0.5, "holds": 0.9}, {**hot, "l2": 0.5}]).split())
     assert "l2 stays at 0.5: the paper expects l1 to rise and l2 to fall" in text
     assert "holds in at least 90.0% of the states" in text
+    assert "the score is 0.5, not the best 1: it does not choose" in text
     between = made(3, l1=9.0, holds=0.9996)
     text = " ".join(bound._text([cold, between, hot]).split())
     assert "l1 rises from 2 to 4 (highest at 3, 9) and l2 falls" in text
     assert "holds in at least 99.9% of the states" in text
-    assert "the score is 0.5, not the best 1: it does not choose" in text

@@ -176,10 +176,12 @@ def _plainly(sets: dict[str, list[dict[str, Any]]]) -> str:
                 f"Where it is lowest the score is {at['score']:.3g}, not the best {best:.3g}: it does not choose the "
                 "inverse temperature."
             )
+        # Rounded down: 99.96 % are not all.
+        where = "all states" if holds == 1 else f"at least {math.floor(1000 * holds) / 1000:.1%} of the states"
         words.append(
             f"On {name} the lowest sum is {at['sum'] / at['gap']:.3g} times the gap that is there, and "
             f"{at[part] / at['sum']:.0%} of it is {part}; the bound holds in "
-            f"{'all states' if holds == 1 else f'at least {math.floor(1000 * holds) / 1000:.1%} of the states'}. {verdict}"
+            f"{where}. {verdict}"
         )
     return (
         "**In plain words:** l1 says what could go wrong because the guide asks for what was not recorded, l2 what is "
