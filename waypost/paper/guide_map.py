@@ -75,7 +75,7 @@ def run(context: Context) -> Outcome:
         figures[f"map-{name}"] = Drawing(
             draw(drawn, task.layout() if task.layout else None),
             f"{name}, {len(rows)} pairs: the guide's goals g(s) and the recorded next states s' by source, and each by "
-            f"its V, above in a t-SNE{', below where they lie in the maze' if task.layout else ''}.",
+            f"its V, {'above in a t-SNE, below where they lie in the maze' if task.layout else 'in a t-SNE'}.",
             f"Clouds of points of {name}: goals over recorded states, and both coloured by value.",
         )
     means = over_seeds(seeds, ("data",), ("pairs",))
