@@ -85,6 +85,7 @@ def test_the_runs_settings_are_the_ground(run: Path, reward: str) -> None:
     assert f"for {before.steps} updates" in adapted.words()
 
 
+@pytest.mark.slow
 def test_rewards_are_read_as_the_run_read_them_unless_the_task_is_another(tmp_path: Path) -> None:
     """As recorded, though the rooms' own task would take 1 from each."""
     waypost.train("por", "four-rooms", steps=2, env="none", rewards="recorded", out=tmp_path / "rooms", **TINY)

@@ -43,7 +43,10 @@ def test_others_that_ask_what_states_are_worth_join_the_halves_too(name: str) ->
         pytest.param({"training": "staged"}, marks=pytest.mark.slow),
         pytest.param({"value_objective": "sparse", "tau": 1.0}, marks=pytest.mark.slow),
         pytest.param({"horizon": 3}, marks=pytest.mark.slow),
-        {"guide_objective": "constrained", "behaviour_steps": 3_000, "inverse_temperature": 10.0},
+        pytest.param(
+            {"guide_objective": "constrained", "behaviour_steps": 3_000, "inverse_temperature": 10.0},
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["staged", "sparse", "horizon", "constrained"],
 )

@@ -277,9 +277,10 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_a_killed_run_resumes_to_the_same_bits(undisturbed: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [(300,), pytest.param((0, 300, 1500), marks=pytest.mark.slow)], ids=str)
+def test_a_killed_run_resumes_to_the_same_bits(undisturbed: Path, tmp_path: Path, kills: tuple[int, ...]) -> None:
     out = tmp_path / "run"
-    for kill_after in (0, 300, 1500):
+    for kill_after in kills:
         process = start(out, *(["--resume"] if out.exists() else []))
         wait_for(process, out, max(kill_after, 1) if kill_after else 1)
         time.sleep(0.07 * (kill_after % 7))
@@ -444,6 +445,7 @@ def test_an_algorithm_that_cannot_choose_says_who_can(monkeypatch: pytest.Monkey
     assert waypost.train("pusher", table, steps=1, columns=waypost.Columns(choices=0)).agent.spec.action_count is None
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_as_it_began_however_much_memory_there_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -65,7 +65,7 @@ def same(one: Any, other: Any) -> bool:
     [
         pytest.param({}, marks=pytest.mark.slow),
         {"guide_objective": "constrained"},
-        {"training": "staged", "horizon": 3},
+        pytest.param({"training": "staged", "horizon": 3}, marks=pytest.mark.slow),
     ],
 )
 def test_a_scan_is_the_same_as_single_updates(settings: dict[str, Any]) -> None:

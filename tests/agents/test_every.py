@@ -190,7 +190,7 @@ def test_seeds_together_update_by_update_learn_what_one_learns_alone_in_chunks(n
     assert not close(together.states[0].agent, together.states[1].agent, 1e-4)
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("name", EACH)
 def test_an_interrupted_training_goes_on_to_the_same_bit(name: str) -> None:
     whole, part = learner(name, tiny(name)), learner(name, tiny(name))
     for subject in (whole, part):
