@@ -29,12 +29,9 @@ class EvaluationOptions:
     @property
     def given(self) -> dict[str, int]:
         """The fields of `Protocol` that are given here."""
-        fields = {
-            "every": self.evaluate_every,
-            "episodes": self.episodes,
-            "last": self.average_last,
-            "seed": self.evaluation_seed,
-        }
+        from waypost.envs.tasks import OPTIONS
+
+        fields = {name: getattr(self, option) for name, option in OPTIONS.items()}
         return {name: value for name, value in fields.items() if value is not None}
 
     def on_top_of(self, usual: Any) -> Any:

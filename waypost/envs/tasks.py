@@ -39,6 +39,10 @@ class Protocol:
                 raise WaypostError(f"evaluation {name} = {getattr(self, name)}: must be {least} or more")
 
 
+OPTIONS = {"every": "evaluate_every", "episodes": "episodes", "last": "average_last", "seed": "evaluation_seed"}
+"""What the fields of `Protocol` are called in commands."""
+
+
 @dataclass(frozen=True)
 class Task:
     """One thing to be good at."""

@@ -24,7 +24,7 @@ from typing import Any
 from waypost.checkpoint import read_json, write_bytes, write_json, write_text
 from waypost.comparison import read_settings
 from waypost.directory import table
-from waypost.envs.tasks import Protocol
+from waypost.envs.tasks import OPTIONS, Protocol
 from waypost.errors import WaypostError
 from waypost.paper import EXPERIMENTS, experiment
 from waypost.paper.benchmark import row_of
@@ -33,8 +33,6 @@ from waypost.paper.words import listed, many
 from waypost.report.figures import to_png, to_svg
 from waypost.runs import Progress
 
-OPTIONS = {"every": "evaluate-every", "episodes": "episodes", "last": "average-last", "seed": "evaluation-seed"}
-"""What the fields of `Protocol` are called in commands."""
 Counting = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
 
 
@@ -176,7 +174,7 @@ def _command(name: str, quick: bool, options: Mapping[str, Any]) -> str:
     words = ["waypost", "paper", name, *(["--quick"] if quick else [])]
     for option, given in options.items():
         known = [str(each) for each in (given if isinstance(given, tuple | list) else [given]) if each is not None]
-        words += [f"--{option}", *known] if known else []
+        words += [f"--{option.replace('_', '-')}", *known] if known else []
     return " ".join(words)
 
 
