@@ -76,6 +76,7 @@ def test_a_failed_curve_is_named(trainings: Any, tmp_path: Path) -> None:
     text = " ".join((folder / "curves.md").read_text().split())
     assert "POR is ahead of IQL on **0 of 1** (none)" in text
     assert "The order is not the same." in text
+    assert "Checked on walker2d-medium: with one seed each it may be chance; POR rose" in text
     assert "**1 of 4 trainings gave no result**: IQL on hopper-medium: value_loss is nan." in text
     assert [row["note"] for row in rows(folder, "scores")] == ["IQL: value_loss is nan", ""]
     assert "no result: IQL" in (folder / "curves-locomotion.svg").read_text()

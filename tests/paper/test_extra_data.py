@@ -156,6 +156,7 @@ def test_another_order_and_a_failure_are_said(scored: Any, tmp_path: Path) -> No
     run("extra-data", tmp_path, seeds=1, data=[HOPPER])
     text = " ".join((tmp_path / "extra-data" / "extra-data.md").read_text().split())
     assert "The mix is not ahead of the best other scheme, TD3+BC main, unlike in the paper" in text
+    assert text.count("Checked on") == 1
     assert "Without the actions of the additional data the mix has 35.0." in text
     assert "**1 of 8 trainings gave no result**: CQL more on hopper-medium-replay: critic_loss is nan." in text
     assert rows(tmp_path / "extra-data", "extra-data")[-1]["note"] == "critic_loss is nan"

@@ -62,6 +62,11 @@ def test_another_order_and_a_failure_are_said(trainings: Any, tmp_path: Path) ->
     text = " ".join((tmp_path / "sparse" / "sparse.md").read_text().split())
     assert "POR-sparse is ahead on **0 of 2** (none)" in text
     assert "the same as in the paper on 1 of 2: the paper's order is not found on the others" in text
+    assert (
+        "Checked on antmaze-umaze: the seeds do not overlap (POR 60.0 to 61.0 and POR-sparse 40.0 to 41.0); "
+        "POR rose from update 50 to 100 (30.2 to 60.5); POR-sparse rose from update 50 to 100 (20.2 to 40.5)." in text
+    )
+    assert text.count("Checked on") == 1
     assert "antmaze-umaze: 60.5 and 40.5 (paper 90.6 and 95.0)" in text
     assert "**1 of 6 trainings gave no result**: POR-sparse on antmaze-umaze-diverse: value_loss is nan." in text
     failed = rows(tmp_path / "sparse", "sparse")[3]

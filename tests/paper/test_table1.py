@@ -140,11 +140,12 @@ def test_other_scores_and_failures_are_said_to_be_so(trainings: Any, tmp_path: P
     assert "on **0 of 1** data sets (1 have a column without a result) (none)" in text
     assert "POR's mean is 10.5, that of the best other column 20.5" in text
     assert "POR is not ahead here, unlike in the paper" in text
+    assert "Checked" not in text, "TD3+BC is first in the paper too"
     assert "**2 of 8 trainings gave no result**" in text
-    assert "cql on hopper-medium: value_loss is nan" in text
+    assert "CQL on hopper-medium: value_loss is nan" in text
     ours = rows(tmp_path / "table1", "table1")[0]
-    assert ours["DT"] == "(dt failed)"
-    assert ours["best RL"] == f"{number(20.5, 0.5**0.5)} td3bc (cql failed)"
+    assert ours["DT"] == "(DT failed)"
+    assert ours["best RL"] == f"{number(20.5, 0.5**0.5)} TD3+BC (CQL failed)"
     assert [row["note"] for row in rows(tmp_path / "table1", "scores")].count("value_loss is nan") == 2
 
 

@@ -19,7 +19,9 @@ from waypost.paper.scores import (
     LOOKS,
     Score,
     attempt,
+    checked,
     counted,
+    curve_rows,
     dots,
     failures,
     how_long,
@@ -94,8 +96,9 @@ def run(context: Context) -> Outcome:
             shown=True,
         ),
         "scores": Table(rows, "Every training, and how many rows guide and executor learned from."),
+        "curves": Table(curve_rows(scores), "Every evaluation."),
     }
-    return Outcome(_text(context.data, summary, scores), {"ablation": _figure(groups, scores)}, tables)
+    return Outcome(_text(groups, summary, scores), {"ablation": _figure(groups, scores)}, tables)
 
 
 def _train(context: Context, dataset: Dataset, seen: Dataset, variant: Variant) -> list[Run]:
@@ -149,13 +152,14 @@ def _summary(group: str, data: Sequence[str], scores: Sequence[Score], size: str
     }
 
 
-def _text(data: Sequence[str], summary: Sequence[Row], scores: Sequence[Score]) -> str:
+def _text(groups: dict[str, list[str]], summary: Sequence[Row], scores: Sequence[Score]) -> str:
+    data = [name for names in groups.values() for name in names]
     return paragraphs(
         f"""Executors of {listed(f"({width}, {width})" for width in SIZES.values())} hidden units on all data, and of
         the first two sizes on the best {listed(SHARES)} % of the episodes by return; {many(len(data), "data set")},
         {how_long(scores)}. V and guide of each seed are the same under every executor and learned from all data.
         {sources(data)}""",
-        *(_group(str(group), summary) for group in dict.fromkeys(row["group"] for row in summary)),
+        *(_group(group, names, summary, scores) for group, names in groups.items()),
         """The best of three shares is chosen after the fact, which flatters partial data a little; the paper does so
         too. Its locomotion means are over 12 data sets, three of them random ones, so only the differences can be set
         beside ours.""",
@@ -163,30 +167,37 @@ def _text(data: Sequence[str], summary: Sequence[Row], scores: Sequence[Score]) 
     )
 
 
-def _group(group: str, summary: Sequence[Row]) -> str:
+CLAIMS = {
+    "The big executor against the small one, all data": (("big", "full"), ("small", "full")),
+    "All data against the best episodes, big executor": (("big", "full"), ("big", "partial")),
+    "All data against the best episodes, small executor": (("small", "full"), ("small", "partial")),
+}
+"""What the paper compares, and the two executors that say so; by its numbers the first of them is ahead."""
+
+
+def _group(group: str, data: Sequence[str], summary: Sequence[Row], scores: Sequence[Score]) -> str:
     rows = {str(row["executor"]): row for row in summary if row["group"] == group}
-    big, small, widest = (rows[size] for size in SIZES)
-    claims = (
-        ("The big executor against the small one, all data", (big, "full"), (small, "full")),
-        ("All data against the best episodes, big executor", (big, "full"), (big, "partial")),
-        ("All data against the best episodes, small executor", (small, "full"), (small, "partial")),
-    )
-    words = [
-        _claim(text, *(_number(row[f"{whose}{key}"]) for whose in ("", "paper_") for row, key in pair))
-        for text, *pair in claims
-    ]
-    extra = f"With {SIZES['preset']} units on all data the mean is {number(_number(widest['full']))}."
-    return f"**{group}**, mean of {big['data_sets']}. {' '.join(words)} {extra}"
-
-
-def _claim(text: str, ours: float | None, other: float | None, paper: float | None, paper_other: float | None) -> str:
-    if ours is None or other is None or paper is None or paper_other is None:
-        return f"{text}: no result, because a training failed (paper {number(paper)} against {number(paper_other)})."
-    same = (ours > other) == (paper > paper_other)
-    return (
-        f"{text}: {number(ours)} against {number(other)} (paper {number(paper)} against {number(paper_other)}), "
-        f"{'as in the paper' if same else '**unlike in the paper**'}."
-    )
+    words = []
+    for text, pair in CLAIMS.items():
+        ours, other = (_number(rows[size][key]) for size, key in pair)
+        paper, paper_other = (_number(rows[size][f"paper_{key}"]) for size, key in pair)
+        there = f"(paper {number(paper)} against {number(paper_other)})"
+        if ours is None or other is None:
+            words.append(f"{text}: no result, because a training failed {there}.")
+            continue
+        found = f"{text}: {number(ours)} against {number(other)} {there}"
+        if ours > other:
+            words.append(f"{found}, as in the paper.")
+            continue
+        words.append(f"{found}, **unlike in the paper**.")
+        for name in data:
+            first, second = (
+                _of(scores, name, Variant(size)) if key == "full" else _partial(scores, name, size)
+                for size, key in pair
+            )
+            words.append(checked(first, second))
+    extra = f"With {SIZES['preset']} units on all data the mean is {number(_number(rows['preset']['full']))}."
+    return f"**{group}**, mean of {len(data)}. {' '.join(words)} {extra}"
 
 
 def _number(value: object) -> float | None:

@@ -37,6 +37,10 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "best RL": ("bcq", "bear", "brac", "cql", "td3bc"),
 }
 """The columns of Table 1; where there are several algorithms, the best of them on each data set counts."""
+NAMES = {name: column for column, members in COLUMNS.items() for name in members}
+NAMES |= {name: name.upper() for name in COLUMNS["best RL"]}
+NAMES |= {"td3bc": "TD3+BC", "rvs-r": "RvS-R", "rvs-g": "RvS-G"}
+"""What the paper calls the algorithms."""
 
 
 class Published(NamedTuple):

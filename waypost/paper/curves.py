@@ -16,6 +16,7 @@ from waypost.paper.experiment import Context, Drawing, Outcome, Row, Table
 from waypost.paper.scores import (
     LOOKS,
     Score,
+    checked,
     counted,
     curve_rows,
     curves,
@@ -100,14 +101,17 @@ def _text(data: Sequence[str], rows: Sequence[Row], scores: Sequence[Score]) -> 
     whole = [row for row in rows if row["POR"] is not None and row["IQL"] is not None]
     here = [str(row["data"]) for row in whole if _value(row, "POR") > _value(row, "IQL")]
     there = [str(row["data"]) for row in rows if _value(row, "paper POR") > _value(row, "paper IQL")]
-    agree = sum((str(row["data"]) in here) == (str(row["data"]) in there) for row in whole)
+    names = [str(row["data"]) for row in whole]
+    agree = [name for name in names if (name in here) == (name in there)]
+    by = {(score.data, score.kind): score for score in scores}
     return paragraphs(
         f"""POR and IQL of the same code base on {len(data)} of the paper's {len(TABLE_1)} data sets, {how_long(scores)}
         for both. {sources(data)} The paper shows its curves as pictures only; the numbers beside ours are those of
         Table 1, where IQL's are from its own authors.""",
         f"""At the end POR is ahead of IQL on **{len(here)} of {len(whole)}** ({listed(here)}); by the paper's Table 1
-        on {len(there)} of {len(rows)} ({listed(there)}). Who is ahead is the same on {agree} of {len(whole)}.""",
+        on {len(there)} of {len(rows)} ({listed(there)}). Who is ahead is the same on {len(agree)} of {len(whole)}.""",
         *(_group(group, whole) for group in GROUPS),
+        " ".join(checked(by[name, POR], by[name, IQL]) for name in names if name not in agree),
         failures(scores),
     )
 

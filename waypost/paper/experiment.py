@@ -89,6 +89,8 @@ class Context:
     """How agents are judged, made of how they usually are."""
     seconds: dict[Path, float] = field(default_factory=dict)
     """How long each training that was asked for took, whenever that was."""
+    used: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Those of the settings that a training had."""
 
     def each(self, items: Sequence[Item], what: str) -> Iterator[Item]:
         """The items one after the other, under a progress bar."""
@@ -107,6 +109,8 @@ class Context:
         from waypost.plans import plan
         from waypost.runs import execute
 
+        if algorithm in self.settings:
+            self.used[algorithm] = self.settings[algorithm]
         given = typed(self.settings.get(algorithm, {}))
         planned = plan(algorithm, data, **{"seeds": self.size.seeds, **given, **options})
         planned = replace(planned, evaluation=self.evaluation(planned.evaluation))

@@ -21,13 +21,14 @@ from typing import NamedTuple
 from waypost.checkpoint import read_json
 from waypost.data.dataset import Dataset, concatenate
 from waypost.errors import WaypostError
-from waypost.paper.benchmark import row_of
+from waypost.paper.benchmark import NAMES, row_of
 from waypost.paper.experiment import Context, Drawing, Outcome, Row, Table
 from waypost.paper.scores import (
     LOOKS,
     Mark,
     Score,
     attempt,
+    checked,
     counted,
     curve_rows,
     curves,
@@ -47,7 +48,6 @@ from waypost.runs import Run
 MAIN, MORE, MIX, FREE = "main", "more", "mix", "mix, action-free"
 INNER, OUTER = (0.3, 0.7), (0.2, 0.8)
 """Which transitions make up D_e, and D_e with D_o."""
-NAMES = {"por": "POR", "td3bc": "TD3+BC", "cql": "CQL"}
 SCHEMES = {"por": (MAIN, MORE, MIX, FREE), "td3bc": (MAIN, MORE), "cql": (MAIN, MORE)}
 PAPER_HOPPER = 99.0
 """What the paper says of POR's mix on hopper; all else is in a picture only."""
@@ -182,7 +182,7 @@ def _verdict(data: str, scores: Sequence[Score]) -> str:
     )
     paper = "as in the paper" if ahead else "unlike in the paper, where it outperforms all others"
     return f"""**{data}**: {words}. The mix is {"ahead of" if ahead else "not ahead of"} the best other scheme,
-    {best.kind}, {paper}.{said} {same}"""
+    {best.kind}, {paper}.{said} {same} {"" if ahead else checked(mix, best)}"""
 
 
 def _figures(context: Context, scores: Sequence[Score]) -> dict[str, Drawing]:

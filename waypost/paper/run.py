@@ -62,7 +62,7 @@ class Record:
     algorithms: Sequence[str] = ()
     """The algorithms that were chosen; none: there was no choice."""
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Settings on top of the presets."""
+    """Settings on top of the presets, of the algorithms that were trained."""
 
     @property
     def files(self) -> list[str]:
@@ -151,7 +151,7 @@ def run(
         tables={key: {"caption": each.caption, "shown": each.shown} for key, each in outcome.tables.items()},
         data=list(which[0]),
         algorithms=list(which[1]),
-        settings=tables,
+        settings=context.used,
     )
     write(outcome, record, folder)
     write_gallery(Path(out))

@@ -154,6 +154,35 @@ def failures(scores: Sequence[Score]) -> str:
     return f"**{len(failed)} of {len(scores)} trainings gave no result**: {whys}."
 
 
+def checked(one: Score, other: Score) -> str:
+    """What can be looked at where two come out in another order than the paper's: chance, and an early end.
+
+    Where one has no score there is nothing to look at.
+    """
+    if not (one.values and other.values):
+        return ""
+    low, high = sorted((one, other), key=lambda score: score.mean or 0.0)
+    spans = [f"{each.kind} {min(each.values):.1f} to {max(each.values):.1f}" for each in (high, low)]
+    if len(low.values) == 1:
+        words = ["with one seed each it may be chance"]
+    elif min(high.values) > max(low.values):
+        words = [f"the seeds do not overlap ({listed(spans)})"]
+    else:
+        words = [f"the seeds overlap ({listed(spans)}), so it may be chance"]
+    words += [moved for each in (one, other) if (moved := _moved(each))]
+    return f"Checked on {one.data}: {'; '.join(words)}."
+
+
+def _moved(score: Score) -> str:
+    """How the score changed in the second half of the training; nothing if nobody looked."""
+    steps, values = evaluations(score)
+    if len(steps) < 2:
+        return ""
+    half, curve = max(0, int(np.searchsorted(steps, steps[-1] / 2, side="right")) - 1), values.mean(axis=0)
+    verb = "rose" if curve[-1] > curve[half] else "did not rise"
+    return f"{score.kind} {verb} from update {steps[half]} to {steps[-1]} ({curve[half]:.1f} to {curve[-1]:.1f})"
+
+
 def how_long(scores: Sequence[Score]) -> str:
     """Seeds and updates of the trainings in words, and what their presets say where that is more."""
     plans = [run.plan for score in scores for run in score.runs]

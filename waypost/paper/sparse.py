@@ -15,7 +15,9 @@ from waypost.paper.scores import (
     LOOKS,
     Mark,
     Score,
+    checked,
     counted,
+    curve_rows,
     dots,
     failures,
     how_long,
@@ -65,6 +67,7 @@ def run(context: Context) -> Outcome:
             shown=True,
         ),
         "scores": Table(rows, "Every training."),
+        "curves": Table(curve_rows(scores), "Every evaluation."),
     }
     theirs = [Mark(score.data, score.kind, *TABLE_2[row_of(score.data)][score.kind][:2]) for score in scores]
     drawing = Drawing(
@@ -108,5 +111,6 @@ def _text(data: Sequence[str], scores: Sequence[Score]) -> str:
         {len(there)} of {len(data)} ({listed(there)}). Who is ahead is the same as in the paper on {len(agree)} of
         {len(whole)}{"" if len(agree) == len(whole) else ": the paper's order is not found on the others"}.""",
         f"POR and POR-sparse, {pairs}.",
+        " ".join(checked(by[name, POR], by[name, SPARSE]) for name in whole if name not in agree),
         failures(scores),
     )

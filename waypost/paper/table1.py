@@ -7,15 +7,18 @@ or by goal) and the best of five RL-based ones. RvS-G needs to be told a goal, s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from waypost.paper.benchmark import COLUMNS, GROUPS, PRINTED_MEANS, TABLE_1, row_of
+from waypost.paper.benchmark import COLUMNS, GROUPS, NAMES, PRINTED_MEANS, TABLE_1, row_of
 from waypost.paper.experiment import Context, Drawing, Outcome, Row, Table
 from waypost.paper.scores import (
     LOOKS,
     Mark,
     Score,
+    checked,
     counted,
+    curve_rows,
     dots,
     failures,
     how_long,
@@ -59,6 +62,7 @@ def run(context: Context) -> Outcome:
             shown=True,
         ),
         "scores": Table([_row(score) for score in scores], "Every training."),
+        "curves": Table(curve_rows(scores), "Every evaluation."),
     }
     drawing = Drawing(
         _figure(context.data, scores),
@@ -99,8 +103,9 @@ def _lines(
     for name in columns:
         score, printed = cells[data, name], TABLE_1[row_of(data)][name]
         words = [] if score is None else [number(score.mean, score.std)]
-        words += [score.kind] if score is not None and len(COLUMNS[name]) > 1 else []
-        failed = [each.kind for each in scores if each.data == data and each.kind in COLUMNS[name] and not each.values]
+        words += [NAMES[score.kind]] if score is not None and len(COLUMNS[name]) > 1 else []
+        own = [each for each in scores if each.data == data and each.kind in COLUMNS[name]]
+        failed = [NAMES[each.kind] for each in own if not each.values]
         ours[name] = " ".join([*words, *([f"({', '.join(failed)} failed)"] if failed else [])])
         theirs[name] = number(printed.mean, printed.std) + (f" {printed.by}" if printed.by else "")
     return [{"data": data, "suite": "replica", **ours}, {"data": data, "suite": "d4rl (paper)", **theirs}]
@@ -133,14 +138,14 @@ def _text(
 ) -> str:
     gaps = "" if "rvs-g" not in context.algorithms else "RvS-G is told a goal, so it was trained on the mazes only."
     return paragraphs(
-        f"""{listed(context.algorithms)} on {len(context.data)} of the paper's {len(TABLE_1)} data sets,
-        {how_long(scores)}. {sources(context.data)} {gaps}""",
+        f"""{listed(NAMES[name] for name in context.algorithms)} on {len(context.data)} of the paper's
+        {len(TABLE_1)} data sets, {how_long(scores)}. {sources(context.data)} {gaps}""",
         _verdict(context.data, columns, cells),
         *(_group(group, context.data, columns, cells) for group in GROUPS),
         f"""The means of both are those of the rows shown. The paper's own row "locomotion mean" is lower than that
         (POR: {PRINTED_MEANS["Locomotion"]["POR"].mean} printed, {_paper_mean(GROUPS["Locomotion"], "POR"):.1f} by its
         nine rows): it is a sum divided by 12, with three random sets that are not printed.""",
-        failures(scores),
+        failures([_called(score) for score in scores]),
     )
 
 
@@ -153,8 +158,21 @@ def _verdict(data: Sequence[str], columns: Sequence[str], cells: dict[tuple[str,
     there = [name for name in data if _first({c: TABLE_1[row_of(name)][c].mean for c in columns}) == "POR"]
     gap = "" if len(whole) == len(data) else f" ({len(data) - len(whole)} have a column without a result)"
     more = "as in the paper" if set(here) == set(there) else "not the same as in the paper"
+    looked = " ".join(_checked(name, columns, cells) for name in whole if name in there and name not in here)
     return f"""POR has the highest score of these columns on **{len(here)} of {len(whole)}** data sets{gap}
-    ({listed(here)}); by the paper's numbers on {len(there)} of {len(data)} ({listed(there)}): {more}."""
+    ({listed(here)}); by the paper's numbers on {len(there)} of {len(data)} ({listed(there)}): {more}. {looked}"""
+
+
+def _checked(data: str, columns: Sequence[str], cells: dict[tuple[str, str], Score | None]) -> str:
+    """What can be looked at where POR should be first and is not."""
+    found = {name: score for name in columns if (score := cells[data, name]) is not None}
+    best = _first({name: _value(score) for name, score in found.items()})
+    return checked(_called(found["POR"]), _called(found[best]))
+
+
+def _called(score: Score) -> Score:
+    """The same under the name the paper has for the algorithm."""
+    return replace(score, kind=NAMES[score.kind])
 
 
 def _value(score: Score | None) -> float:

@@ -22,6 +22,7 @@ WIDE, COLUMNS = 450.0, 5
 class Numbers(NamedTuple):
     """A table ready for the page."""
 
+    id: str
     caption: str
     header: list[str]
     rows: list[list[str]]
@@ -66,7 +67,8 @@ def render_gallery(out: Path, records: dict[str, Record]) -> str:
 
 def _part(folder: Path, record: Record) -> Part:
     pictures = [_picture(folder, name, **words) for name, words in record.figures.items()]
-    shown = [(read_json(folder / f"{name}.json"), words) for name, words in record.tables.items() if words["shown"]]
+    shown = {name: words["caption"] for name, words in record.tables.items() if words["shown"]}
+    tables = [_numbers(f"{record.name}-{name}", read_json(folder / f"{name}.json"), shown[name]) for name in shown]
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
     return Part(
         EXPERIMENTS[record.name],
@@ -74,7 +76,7 @@ def _part(folder: Path, record: Record) -> Part:
         record.command,
         Markup(markdown.render(record.text)),
         pictures,
-        [_numbers(rows, words["caption"]) for rows, words in shown if rows],
+        [table for table in tables if table.rows],
         [f"{record.name}/{file}" for file in (*record.files, "record.json")],
     )
 
@@ -86,6 +88,6 @@ def _picture(folder: Path, name: str, caption: str, alt: str) -> Shown:
     return Shown(made.image, made.caption, width is not None and float(width[1]) > WIDE)
 
 
-def _numbers(rows: list[dict[str, Any]], caption: str) -> Numbers:
-    header, lines = list(rows[0]), [[cell(value) for value in row.values()] for row in rows]
-    return Numbers(caption, header, lines, numeric(rows), len(header) > COLUMNS)
+def _numbers(name: str, rows: list[dict[str, Any]], caption: str) -> Numbers:
+    header, lines = list(rows[0]) if rows else [], [[cell(value) for value in row.values()] for row in rows]
+    return Numbers(name, caption, header, lines, numeric(rows) if rows else [], len(header) > COLUMNS)

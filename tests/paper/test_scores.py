@@ -1,0 +1,50 @@
+"""Words about scores: what was checked where two come out in another order than the paper's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from waypost.paper.scores import Score, checked, evaluations
+
+DATA = "hopper-medium"
+
+
+def scored(made: Any, kind: str, values: list[float]) -> Score:
+    return Score(DATA, kind, tuple(values), (made("por", DATA, values),))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "said"),
+    [
+        ([10.0, 20.0], [30.0, 40.0], "the seeds do not overlap (B 30.0 to 40.0 and A 10.0 to 20.0);"),
+        ([30.0, 40.0], [10.0, 20.0], "the seeds do not overlap (A 30.0 to 40.0 and B 10.0 to 20.0);"),
+        ([10.0, 32.0], [30.0, 40.0], "the seeds overlap (B 30.0 to 40.0 and A 10.0 to 32.0), so it may be chance;"),
+        ([10.0], [30.0], "with one seed each it may be chance;"),
+    ],
+)
+def test_seeds_say_whether_it_may_be_chance(made: Any, one: list[float], other: list[float], said: str) -> None:
+    assert checked(scored(made, "A", one), scored(made, "B", other)).startswith(f"Checked on {DATA}: {said} ")
+
+
+def test_the_second_half_says_whether_they_were_done(made: Any) -> None:
+    falls = made("por", DATA, [8.0, 4.0])
+    falls.evaluations[:] = [
+        {"step": step, "seed": seed, "score": score}
+        for step, scores in ((20, (1.0, 1.0)), (40, (9.0, 7.0)), (60, (50.0, 50.0)), (100, (8.0, 4.0)))
+        for seed, score in enumerate(scores)
+    ]
+    text = checked(Score(DATA, "A", (8.0, 4.0), (falls,)), scored(made, "B", [30.0, 40.0]))
+    assert "A did not rise from update 40 to 100 (8.0 to 6.0); B rose from update 50 to 100 (17.5 to 35.0)." in text
+
+
+def test_who_was_judged_only_at_the_end_says_nothing_of_it(made: Any) -> None:
+    once = scored(made, "A", [8.0, 4.0])
+    once.runs[0].evaluations[:] = once.runs[0].evaluations[-2:]
+    assert len(evaluations(once)[0]) == 1
+    assert "update" not in checked(once, Score(DATA, "B", (9.0, 9.0)))
+
+
+def test_without_a_score_there_is_nothing_to_check(made: Any) -> None:
+    assert checked(scored(made, "A", [1.0]), Score(DATA, "B", note="value_loss is nan")) == ""
