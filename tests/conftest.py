@@ -17,14 +17,13 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES", "none")
+# Most tests, and those processes, compile more than they run.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "true")
 
 import jax
 from samples import walk
 
 from waypost.data.dataset import Dataset
-
-# Most tests compile more than they run.
-jax.config.update("jax_disable_most_optimizations", True)
 
 
 @pytest.fixture

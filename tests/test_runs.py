@@ -277,9 +277,35 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-@pytest.mark.parametrize("kills", [(300,), pytest.param((0, 300, 1500), marks=pytest.mark.slow)], ids=str)
-def test_a_killed_run_resumes_to_the_same_bits(undisturbed: Path, tmp_path: Path, kills: tuple[int, ...]) -> None:
-    out = tmp_path / "run"
+@pytest.fixture
+def interrupted(tmp_path: Path) -> Path:
+    """A run that Ctrl-C has stopped."""
+    out = tmp_path / "interrupted"
+    process = start(out)
+    wait_for(process, out, 300)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+    text = errors.decode()
+    assert process.returncode == 130, text
+    assert "--resume" in text
+    assert "Traceback" not in text
+    step = saved_step(out)
+    assert f"step {step}" in text
+    assert 300 <= step < 3300
+    return out
+
+
+def test_an_interrupted_run_that_is_killed_later_resumes_to_the_same_bits(undisturbed: Path, interrupted: Path) -> None:
+    kill_and_finish(interrupted, undisturbed, (saved_step(interrupted) + 150,))
+
+
+@pytest.mark.slow
+def test_a_killed_run_resumes_to_the_same_bits(undisturbed: Path, tmp_path: Path) -> None:
+    kill_and_finish(tmp_path / "run", undisturbed, (0, 300, 1500))
+
+
+def kill_and_finish(out: Path, undisturbed: Path, kills: tuple[int, ...]) -> None:
+    """Kill a run after each of these steps, let it finish, and compare it with one that was left alone."""
     for kill_after in kills:
         process = start(out, *(["--resume"] if out.exists() else []))
         wait_for(process, out, max(kill_after, 1) if kill_after else 1)
@@ -297,25 +323,6 @@ def test_a_killed_run_resumes_to_the_same_bits(undisturbed: Path, tmp_path: Path
     results = [json.loads((folder / "result.json").read_text()) for folder in (out, undisturbed)]
     assert results[0]["per_seed"] == results[1]["per_seed"]
     assert not [path for path in out.rglob(".*") if path.is_file()]
-
-
-def test_an_interrupt_saves_and_says_how_to_go_on(undisturbed: Path, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    process = start(out)
-    wait_for(process, out, 300)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=120)
-    text = errors.decode()
-    assert process.returncode == 130, text
-    assert "--resume" in text
-    assert "Traceback" not in text
-    step = saved_step(out)
-    assert f"step {step}" in text
-    assert 300 <= step < 3300
-    process = start(out, "--resume")
-    _, errors = process.communicate(timeout=300)
-    assert process.returncode == 0, errors.decode()
-    assert weights(out) == weights(undisturbed)
 
 
 def test_data_that_changed_are_noticed(tmp_path: Path) -> None:
