@@ -132,6 +132,9 @@ def same_plan(planned: Plan, directory: Path) -> dict[str, Any]:
     asked = planned.to_json()
     for name, value in _flat(asked).items():
         kept = _flat(saved).get(name)
+        # A path may be spelled in several ways.
+        if name in ("data", "init") and kept and value and Path(kept).resolve() == Path(value).resolve():
+            continue
         if kept != value:
             raise WaypostError(
                 f"{directory}: began with {name} = {kept!r}, asked for {value!r}; use the same or another --out"
