@@ -190,7 +190,7 @@ def _compare(command: Compare) -> None:
 
 def _paper(command: Paper) -> None:
     from waypost.paper import EXPERIMENTS
-    from waypost.paper.run import finished, run
+    from waypost.paper.run import changes, finished, run
     from waypost.screen import TrainingBar, counting_bar, screen
 
     if command.name != "list":
@@ -215,7 +215,7 @@ def _paper(command: Paper) -> None:
             print(json.dumps(asdict(record)))
         return
     done = finished(command.out)
-    forms = {name: "quick" if record.quick else "full" for name, record in done.items()}
+    forms = {name: ", ".join(["quick" if record.quick else "full", *changes(record)]) for name, record in done.items()}
     if command.json:
         listing = [
             {"name": name, "title": e.title, "place": e.place, "claim": e.claim} for name, e in EXPERIMENTS.items()

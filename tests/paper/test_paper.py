@@ -125,6 +125,26 @@ def test_a_new_run_takes_the_place_of_the_old(fake: ModuleType, tmp_path: Path) 
     assert read_record(tmp_path / "fake-one") == record
 
 
+def test_what_is_not_as_usual_is_said(
+    fake: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[..., tuple[int, str, str]]
+) -> None:
+    chosen = replace(EXPERIMENTS["fake-one"], data=("hopper-medium", "walker2d-medium"), algorithms=("por", "iql"))
+    monkeypatch.setitem(EXPERIMENTS, "fake-one", chosen)
+    for options, said in (
+        ({}, "full form, 3 seeds, "),
+        ({"seeds": 1}, "full form, 1 seed instead of 3, "),
+        ({"steps": 7}, "full form, 3 seeds, 7 steps instead of the presets', "),
+        ({"data": ["hopper-medium"]}, "full form, 3 seeds, 1 of 2 data sets, "),
+    ):
+        run("fake-one", tmp_path, **options)
+        assert f"`, {said}" in (tmp_path / "fake-one" / "fake-one.md").read_text()
+    run("fake-one", tmp_path / "b", quick=True, steps=7, algorithms=["iql"])
+    said = "quick form, 2 seeds, 1 of 2 algorithms, 7 steps instead of 20, "
+    assert said in (tmp_path / "b" / "fake-one" / "fake-one.md").read_text()
+    listed = json.loads(call("paper", "list", "--out", tmp_path / "b", "--json")[1])
+    assert listed[-1]["form"] == "quick, 1 of 2 algorithms, 7 steps instead of 20"
+
+
 def test_what_is_interrupted_while_writing_counts_as_unfinished(
     fake: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,7 +271,7 @@ def test_settings_evaluations_and_runs_of_a_comparison_are_taken_over(
     seconds = [json.loads(Path(f"both/{name}/result.json").read_text())["seconds"] for name in ("t-maze/bc", "own")]
     assert record.training == pytest.approx(sum(seconds), abs=0.01)
     written = Path("out/fake-one/fake-one.md").read_text()
-    assert "20 steps, settings on top of the presets of bc, " in written
+    assert "20 steps instead of the presets', settings on top of the presets of bc, " in written
     assert "s of training in all" in written
 
 

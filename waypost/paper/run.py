@@ -223,11 +223,32 @@ def as_markdown(chosen: Experiment, outcome: Outcome, record: Record) -> str:
 
 def how(record: Record) -> str:
     """Say how an experiment was run."""
-    size = many(record.seeds, "seed") + (f", {many(record.steps, 'step')}" if record.steps else "")
-    form = "quick form" if record.quick else "full form"
+    usual, form = _usual(record), "quick form" if record.quick else "full form"
+    seeds = [many(record.seeds, "seed")] if record.seeds == usual.seeds else []
+    steps = [many(record.steps, "step")] if record.steps and record.steps == usual.steps else []
+    size = ", ".join([form, *seeds, *steps, *changes(record)])
     trained = f" ({record.training:.0f} s of training in all)" if record.training else ""
     given = f", settings on top of the presets of {listed(record.settings)}" if record.settings else ""
-    return f"{form}, {size}{given}, {record.seconds:.1f} s{trained}, Waypost {record.waypost}, {record.when[:10]}"
+    return f"{size}{given}, {record.seconds:.1f} s{trained}, Waypost {record.waypost}, {record.when[:10]}"
+
+
+def changes(record: Record) -> list[str]:
+    """What is not as the form says, in words: fewer data sets or algorithms, other seeds or steps."""
+    chosen, usual = EXPERIMENTS[record.name], _usual(record)
+    kinds = (("data set", record.data, chosen.data), ("algorithm", record.algorithms, chosen.algorithms))
+    words = [f"{len(own)} of {many(len(whole), what)}" for what, own, whole in kinds if len(own) < len(whole)]
+    if record.seeds != usual.seeds:
+        words.append(f"{many(record.seeds, 'seed')} instead of {usual.seeds}")
+    if record.steps is not None and record.steps != usual.steps:
+        due = "the presets'" if usual.steps is None else usual.steps
+        words.append(f"{many(record.steps, 'step')} instead of {due}")
+    return words
+
+
+def _usual(record: Record) -> Size:
+    """The seeds and steps of a record's form."""
+    chosen = EXPERIMENTS[record.name]
+    return chosen.quick if record.quick else chosen.full
 
 
 def _rows(rows: Sequence[Row]) -> str:
