@@ -193,6 +193,28 @@ def test_the_text_says_where_the_result_differs_from_the_claim() -> None:
     assert "nothing lies beyond the data" in guide_map._text([{**ant, "near": 1.0, "gain_far": None}])
 
 
+def test_a_t_sne_is_made_once_for_the_same_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+
+    def tsne(context: Context, name: str, states: np.ndarray) -> np.ndarray:
+        made.append(len(states))
+        return states[:, :2] + len(made)
+
+    monkeypatch.setattr(guide_map, "tsne", tsne)
+    context = Context(Size(1), tmp_path, Progress(), _silent)
+    states = np.random.default_rng(0).normal(size=(5, 3))
+    first = guide_map.embedded(context, "here", states, states + 1)
+    again = guide_map.embedded(context, "here", states, states + 1)
+    assert made == [10]
+    assert all(np.array_equal(first[name], again[name]) for name in first)
+    assert np.array_equal(first["goal_tsne_x"], states[:, 0] + 2)
+    other = guide_map.embedded(context, "here", states, states + 2)
+    assert made == [10, 10]
+    assert np.array_equal(other["tsne_y"], states[:, 1] + 2)
+    assert guide_map.embedded(context, "there", states, states + 2).keys() == first.keys()
+    assert len(made) == 3
+
+
 def test_without_open_tsne_nothing_is_trained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

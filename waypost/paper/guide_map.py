@@ -14,18 +14,21 @@ are the presets'. The paper colours by the optimal value, which nobody has for t
 
 The t-SNE puts 2 points per pair into a plane, so it must be fast: openTSNE's grows with the number of points, not with
 its square. Perplexity 50 from a start by principal components, the library's usual 250 and 500 iterations, on one core,
-which gives the same picture each time. The first seed is drawn.
+which gives the same picture each time. The first seed is drawn. Of 200 000 points it takes half an hour, so it is kept
+beside the run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from waypost.agents.por import aims
+from waypost.checkpoint import read_arrays, write_arrays
 from waypost.data.dataset import Dataset
 from waypost.diagnosis import nearest
 from waypost.envs.tasks import task as find_task
@@ -144,14 +147,32 @@ def summary(name: str, seed: int, pairs: Points) -> Row:
 
 
 def embedded(context: Context, name: str, following: Floats, goals: Floats) -> dict[str, Floats]:
-    """Both kinds of states in the plane of one t-SNE."""
+    """Both kinds of states in the plane of one t-SNE, which is kept: of the same states none is made twice."""
+    states = np.concatenate([following, goals])
+    file, found = context.runs / name / "t-sne.safetensors", sha256(states.tobytes()).hexdigest()
+    kept = read_arrays(file) if file.is_file() else ({}, None)
+    if kept[1] == found:
+        plane = kept[0]["plane"]
+    else:
+        plane = tsne(context, name, states)
+        write_arrays(file, {"plane": plane}, found)
+    recorded, wanted = plane[: len(following)], plane[len(following) :]
+    return {
+        "tsne_x": recorded[:, 0],
+        "tsne_y": recorded[:, 1],
+        "goal_tsne_x": wanted[:, 0],
+        "goal_tsne_y": wanted[:, 1],
+    }
+
+
+def tsne(context: Context, name: str, states: Floats) -> Floats:
+    """The states in a plane, (states, 2)."""
     from openTSNE import TSNE
 
-    states = np.concatenate([following, goals])
     every, calls = 50, (250 + 500) // 50
     with context.counting(f"{name}: t-SNE") as count:
         done = iter(range(1, calls + 1))
-        plane = np.asarray(
+        return np.asarray(
             TSNE(
                 perplexity=min(PERPLEXITY, (len(states) - 1) / 3),
                 initialization="pca",
@@ -163,13 +184,6 @@ def embedded(context: Context, name: str, following: Floats, goals: Floats) -> d
                 callbacks_every_iters=every,
             ).fit(states)
         )
-    recorded, wanted = plane[: len(following)], plane[len(following) :]
-    return {
-        "tsne_x": recorded[:, 0],
-        "tsne_y": recorded[:, 1],
-        "goal_tsne_x": wanted[:, 0],
-        "goal_tsne_y": wanted[:, 1],
-    }
 
 
 # -- the text --------------------------------------------------------------------------------------
