@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from waypost.paper.scores import Score, checked, evaluations
+from waypost.paper.scores import Score, checked, evaluations, unsure
 
 DATA = "hopper-medium"
 
@@ -48,3 +48,15 @@ def test_who_was_judged_only_at_the_end_says_nothing_of_it(made: Any) -> None:
 
 def test_without_a_score_there_is_nothing_to_check(made: Any) -> None:
     assert checked(scored(made, "A", [1.0]), Score(DATA, "B", note="value_loss is nan")) == ""
+
+
+def test_a_welcome_order_may_be_chance_too(made: Any) -> None:
+    low, high, between = (scored(made, "A", values) for values in ([1.0, 2.0], [4.0, 6.0], [2.0, 5.0]))
+    assert unsure([(low, high), (high, low)]) == ""
+    for pair in ((high, between), (between, high), (low, between)):
+        assert (
+            unsure([(low, high), pair]) == f"On {DATA} the seeds of the two overlap: who is ahead there may be chance."
+        )
+    assert unsure([(scored(made, "A", [1.0]), scored(made, "B", [9.0]))]).startswith("With one seed each")
+    assert unsure([(low, Score(DATA, "B", note="failed"))]) == ""
+    assert unsure([]) == ""

@@ -33,6 +33,7 @@ from waypost.paper.scores import (
     read,
     some,
     sources,
+    unsure,
 )
 from waypost.paper.words import listed, many, paragraphs
 from waypost.runs import Run
@@ -136,6 +137,10 @@ def _partial(scores: Sequence[Score], data: str, size: str) -> Score:
     return failed[0] if failed else max(found, key=lambda score: score.mean or 0.0)
 
 
+def _executor(scores: Sequence[Score], data: str, size: str, key: str) -> Score:
+    return _of(scores, data, Variant(size)) if key == "full" else _partial(scores, data, size)
+
+
 def _summary(group: str, data: Sequence[str], scores: Sequence[Score], size: str) -> Row:
     full = mean(_of(scores, name, Variant(size)) for name in data)
     partial = mean(_partial(scores, name, size) for name in data) if size in ("big", "small") else None
@@ -186,16 +191,11 @@ def _group(group: str, data: Sequence[str], summary: Sequence[Row], scores: Sequ
             words.append(f"{text}: no result, because a training failed {there}.")
             continue
         found = f"{text}: {number(ours)} against {number(other)} {there}"
+        pairs = [tuple(_executor(scores, name, size, key) for size, key in pair) for name in data]
         if ours > other:
-            words.append(f"{found}, as in the paper.")
-            continue
-        words.append(f"{found}, **unlike in the paper**.")
-        for name in data:
-            first, second = (
-                _of(scores, name, Variant(size)) if key == "full" else _partial(scores, name, size)
-                for size, key in pair
-            )
-            words.append(checked(first, second))
+            words += [f"{found}, as in the paper.", unsure((first, second) for first, second in pairs)]
+        else:
+            words += [f"{found}, **unlike in the paper**.", *(checked(first, second) for first, second in pairs)]
     extra = f"With {SIZES['preset']} units on all data the mean is {number(_number(rows['preset']['full']))}."
     return f"**{group}**, mean of {len(data)}. {' '.join(words)} {extra}"
 

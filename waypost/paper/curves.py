@@ -27,6 +27,7 @@ from waypost.paper.scores import (
     some,
     sources,
     trained,
+    unsure,
 )
 from waypost.paper.words import listed, many, paragraphs
 from waypost.plans import plan
@@ -109,7 +110,8 @@ def _text(data: Sequence[str], rows: Sequence[Row], scores: Sequence[Score]) -> 
         for both. {sources(data)} The paper shows its curves as pictures only; the numbers beside ours are those of
         Table 1, where IQL's are from its own authors.""",
         f"""At the end POR is ahead of IQL on **{len(here)} of {len(whole)}** ({listed(here)}); by the paper's Table 1
-        on {len(there)} of {len(rows)} ({listed(there)}). Who is ahead is the same on {len(agree)} of {len(whole)}.""",
+        on {len(there)} of {len(rows)} ({listed(there)}). Who is ahead is the same on {len(agree)} of {len(whole)}.
+        {unsure((by[name, POR], by[name, IQL]) for name in names)}""",
         *(_group(group, whole) for group in GROUPS),
         " ".join(checked(by[name, POR], by[name, IQL]) for name in names if name not in agree),
         failures(scores),

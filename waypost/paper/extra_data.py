@@ -41,6 +41,7 @@ from waypost.paper.scores import (
     read,
     some,
     sources,
+    unsure,
 )
 from waypost.paper.words import listed, paragraphs
 from waypost.runs import Run
@@ -182,7 +183,7 @@ def _verdict(data: str, scores: Sequence[Score]) -> str:
     )
     paper = "as in the paper" if ahead else "unlike in the paper, where it outperforms all others"
     return f"""**{data}**: {words}. The mix is {"ahead of" if ahead else "not ahead of"} the best other scheme,
-    {best.kind}, {paper}.{said} {same} {"" if ahead else checked(mix, best)}"""
+    {best.kind}, {paper}.{said} {same} {unsure([(mix, best)]) if ahead else checked(mix, best)}"""
 
 
 def _figures(context: Context, scores: Sequence[Score]) -> dict[str, Drawing]:

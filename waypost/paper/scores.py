@@ -165,12 +165,26 @@ def checked(one: Score, other: Score) -> str:
     spans = [f"{each.kind} {min(each.values):.1f} to {max(each.values):.1f}" for each in (high, low)]
     if len(low.values) == 1:
         words = ["with one seed each it may be chance"]
-    elif min(high.values) > max(low.values):
-        words = [f"the seeds do not overlap ({listed(spans)})"]
-    else:
+    elif _overlap(one, other):
         words = [f"the seeds overlap ({listed(spans)}), so it may be chance"]
+    else:
+        words = [f"the seeds do not overlap ({listed(spans)})"]
     words += [moved for each in (one, other) if (moved := _moved(each))]
     return f"Checked on {one.data}: {'; '.join(words)}."
+
+
+def unsure(pairs: Iterable[tuple[Score, Score]]) -> str:
+    """On which data sets who is ahead may be chance, also where it is as in the paper; nothing if on none."""
+    known = [pair for pair in pairs if all(score.values for score in pair)]
+    if any(len(score.values) == 1 for pair in known for score in pair):
+        return "With one seed each, who is ahead may be chance."
+    names = [one.data for one, other in known if _overlap(one, other)]
+    return f"On {listed(names)} the seeds of the two overlap: who is ahead there may be chance." if names else ""
+
+
+def _overlap(one: Score, other: Score) -> bool:
+    low, high = sorted((one.values, other.values), key=np.mean)
+    return min(high) <= max(low)
 
 
 def _moved(score: Score) -> str:

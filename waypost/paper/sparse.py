@@ -26,6 +26,7 @@ from waypost.paper.scores import (
     some,
     sources,
     trained,
+    unsure,
 )
 from waypost.paper.words import listed, many, paragraphs
 from waypost.presets import presets
@@ -109,7 +110,8 @@ def _text(data: Sequence[str], scores: Sequence[Score]) -> str:
         POR-sparse has POR's settings but for V's objective and its tau, which is the paper's.""",
         f"""POR-sparse is ahead on **{len(here)} of {len(whole)}** ({listed(here)}); by the paper's numbers on
         {len(there)} of {len(data)} ({listed(there)}). Who is ahead is the same as in the paper on {len(agree)} of
-        {len(whole)}{"" if len(agree) == len(whole) else ": the paper's order is not found on the others"}.""",
+        {len(whole)}{"" if len(agree) == len(whole) else ": the paper's order is not found on the others"}.
+        {unsure((by[name, POR], by[name, SPARSE]) for name in whole)}""",
         f"POR and POR-sparse, {pairs}.",
         " ".join(checked(by[name, POR], by[name, SPARSE]) for name in whole if name not in agree),
         failures(scores),

@@ -26,6 +26,7 @@ from waypost.paper.scores import (
     some,
     sources,
     trained,
+    unsure,
 )
 from waypost.paper.words import listed, many, paragraphs
 
@@ -158,16 +159,20 @@ def _verdict(data: Sequence[str], columns: Sequence[str], cells: dict[tuple[str,
     there = [name for name in data if _first({c: TABLE_1[row_of(name)][c].mean for c in columns}) == "POR"]
     gap = "" if len(whole) == len(data) else f" ({len(data) - len(whole)} have a column without a result)"
     more = "as in the paper" if set(here) == set(there) else "not the same as in the paper"
-    looked = " ".join(_checked(name, columns, cells) for name in whole if name in there and name not in here)
+    pairs = {name: _with_the_best(name, columns, cells) for name in whole}
+    looked = " ".join(checked(*pairs[name]) for name in whole if name in there and name not in here)
+    looked += " " + unsure(pairs[name] for name in here)
     return f"""POR has the highest score of these columns on **{len(here)} of {len(whole)}** data sets{gap}
     ({listed(here)}); by the paper's numbers on {len(there)} of {len(data)} ({listed(there)}): {more}. {looked}"""
 
 
-def _checked(data: str, columns: Sequence[str], cells: dict[tuple[str, str], Score | None]) -> str:
-    """What can be looked at where POR should be first and is not."""
-    found = {name: score for name in columns if (score := cells[data, name]) is not None}
-    best = _first({name: _value(score) for name, score in found.items()})
-    return checked(_called(found["POR"]), _called(found[best]))
+def _with_the_best(
+    data: str, columns: Sequence[str], cells: dict[tuple[str, str], Score | None]
+) -> tuple[Score, Score]:
+    """POR, and the best of the others, on a data set where all columns have a score."""
+    found = {name: _called(score) for name in columns if (score := cells[data, name]) is not None}
+    por = found.pop("POR")
+    return por, found[_first({name: _value(score) for name, score in found.items()})]
 
 
 def _called(score: Score) -> Score:
