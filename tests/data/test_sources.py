@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import waypost
-from waypost.data.sources import BUILT_IN, recorded_task, replica_file
+from waypost.data.sources import BUILT_IN, recorded_task, replica_file, replica_of
 from waypost.errors import WaypostError
 
 
@@ -62,19 +62,43 @@ def test_the_t_maze_needs_stitching() -> None:
 
 def test_a_replica_is_recorded_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WAYPOST_DATA", str(tmp_path))
-    recorded: list[str] = []
+    recorded: list[tuple[str, int | None]] = []
 
-    def collect(name: str, progress: object) -> waypost.Dataset:
-        recorded.append(name)
+    def collect(name: str, transitions: int | None, progress: object) -> waypost.Dataset:
+        recorded.append((name, transitions))
         return waypost.load("t-maze").named(name, task=name)
 
     monkeypatch.setattr("waypost.data.sources.collect", collect)
     first, again = waypost.load("hopper-medium"), waypost.load("hopper-medium")
-    assert recorded == ["hopper-medium"]
+    assert recorded == [("hopper-medium", None)]
     assert first.name == again.name == first.task == "hopper-medium"
     assert first.fingerprint() == again.fingerprint()
     assert [file.name for file in tmp_path.iterdir()] == ["hopper-medium.npz"]
     assert recorded_task("hopper-medium") == "hopper-medium"
+    few, once_more = waypost.load("hopper-medium-500"), waypost.load("hopper-medium-500")
+    assert recorded[1:] == [("hopper-medium", 500)]
+    assert few.name == once_more.name == "hopper-medium-500"
+    assert few.task == recorded_task("hopper-medium-500") == "hopper-medium"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["hopper-medium-500.npz", "hopper-medium.npz"]
+
+
+@pytest.mark.parametrize(
+    ("name", "replica"),
+    [
+        ("hopper-medium", ("hopper-medium", None)),
+        ("hopper-medium-500", ("hopper-medium", 500)),
+        ("hopper-medium-replay", ("hopper-medium-replay", None)),
+        ("hopper-medium-v2", None),
+        ("hopper-medium-0", None),
+        ("hopper-medium-05", None),
+        ("hopper-medium-", None),
+        ("hopper-500", None),
+        ("500", None),
+        ("four-rooms-500", None),
+    ],
+)
+def test_a_number_after_a_replicas_name_is_that_of_its_transitions(name: str, replica: tuple[str, int | None]) -> None:
+    assert replica_of(name) == replica
 
 
 def test_other_sizes_and_seeds_of_a_replica_have_files_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,8 +46,9 @@ def read(source: Source, columns: Columns | None = None, progress: Progress | No
     """The data of a source, as far as they are well-formed; NaN and infinities may still be in them.
 
     a name      built in (`waypost list`), of a replica (`hopper-medium`: recorded on first use and kept in the folder
-                $WAYPOST_DATA), of a Minari data set (`D4RL/antmaze/umaze-v1`), or of a D4RL one (`hopper-medium-v2`)
-                whose file lies where D4RL keeps it or in $WAYPOST_DATA
+                $WAYPOST_DATA; `hopper-medium-20000` is one of so many transitions), of a Minari data set
+                (`D4RL/antmaze/umaze-v1`), or of a D4RL one (`hopper-medium-v2`) whose file lies where D4RL keeps it
+                or in $WAYPOST_DATA
     a file      .npz, .hdf5, .parquet or .csv
     a folder    of a Minari data set, or of such files, taken in the order of their names
     a+b         both, one after the other
@@ -117,8 +118,9 @@ def recorded_task(source: str | Path) -> str | None:
     """The task a file or a Minari set says its rewards belong to, without reading the rows."""
     from waypost.data.formats import BY_SUFFIX, minari
 
-    if str(source) in BUILT_IN or str(source) in REPLICAS:
-        return str(source)
+    replica = replica_of(str(source))
+    if str(source) in BUILT_IN or replica is not None:
+        return replica[0] if replica else str(source)
     path = Path(source).expanduser()
     if path.is_file() and path.suffix.lower() in BY_SUFFIX:
         return BY_SUFFIX[path.suffix.lower()].task(path)
@@ -138,8 +140,9 @@ def _parts(source: str) -> list[str]:
 def _one(name: str, columns: Columns, progress: Progress | None) -> Dataset:
     if name in BUILT_IN:
         return BUILT_IN[name][1]()
-    if name in REPLICAS:
-        return _replica(name, progress)
+    replica = replica_of(name)
+    if replica is not None:
+        return _replica(*replica, progress).named(name)
     path = Path(name).expanduser()
     if path.is_dir():
         return _folder(path, columns)
@@ -253,18 +256,29 @@ def data_folders() -> list[Path]:
     return [data_folder(), Path(own).expanduser()]
 
 
+def replica_of(name: str) -> tuple[str, int | None] | None:
+    """The replica a name stands for and how many transitions it has, None for D4RL's number; None if it is no replica.
+
+    hopper-medium is the whole set, hopper-medium-20000 one of 20 000 transitions.
+    """
+    whole, _, number = name.rpartition("-")
+    if name in REPLICAS:
+        return name, None
+    return (whole, int(number)) if whole in REPLICAS and re.fullmatch("[1-9][0-9]*", number) else None
+
+
 def replica_file(name: str, transitions: int | None = None, seed: int = 0) -> Path:
     """Where a replica is kept; the plain name is that of the whole set with seed 0."""
     usual = transitions in (None, REPLICAS[name].transitions)
     return data_folder() / f"{name}{'' if usual else f'-{transitions}'}{f'-seed{seed}' if seed else ''}.npz"
 
 
-def _replica(name: str, progress: Progress | None) -> Dataset:
+def _replica(name: str, transitions: int | None, progress: Progress | None) -> Dataset:
     """From its file, or recorded once and kept."""
-    file = replica_file(name)
+    file = replica_file(name, transitions)
     if not file.is_file():
-        save(collect(name, progress=progress), file)
-    return _file(file, Columns()).named(name)
+        save(collect(name, transitions, progress=progress), file)
+    return _file(file, Columns())
 
 
 def _d4rl(name: str, columns: Columns) -> Dataset:
