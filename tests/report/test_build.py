@@ -21,7 +21,7 @@ def run() -> waypost.Run:
 
 
 def test_maps_show_what_the_agent_says(run: waypost.Run) -> None:
-    maps = worlds(run.agent, waypost.task("four-rooms-key"), seed=1, episodes=3)
+    maps = worlds(run.agent, waypost.task("four-rooms-key"), waypost.Protocol(episodes=3, seed=1))
     assert [words for words, _ in maps] == ["Without the key", "With the key"]
     for key, (_, world) in enumerate(maps):
         row, column = 20, 25

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from waypost.checkpoint import write_text
-from waypost.envs.tasks import Task
+from waypost.envs.tasks import Protocol, Task
 from waypost.envs.tasks import task as find_task
 from waypost.errors import WaypostError
 from waypost.evaluation import MEASURES
@@ -25,8 +25,10 @@ GRID = 96
 """Points per side of a value map."""
 ARROWS = 26
 """Arrows per side of a guide map."""
+PLANE_EPISODES = 100
+"""The most paths that are drawn."""
 MAZE_EPISODES = 20
-"""Paths drawn where a simulator of bodies takes its time."""
+"""The same where a simulator of bodies takes its time."""
 
 
 def write_report(run: Any, path: Path) -> Path:
@@ -40,15 +42,16 @@ def write_report(run: Any, path: Path) -> Path:
         field_docs=field_docs(type(plan.config)),
         metrics=_columns(run.metrics),
         evaluations=_columns(run.evaluations) or {name: np.array([]) for name in ("step", "seed", *MEASURES)},
-        worlds=worlds(run.agent, find_task(plan.task), plan.evaluation.seed) if plan.task else (),
+        worlds=worlds(run.agent, find_task(plan.task), plan.evaluation) if plan.task else (),
     )
     write_text(path, render_report(report))
     return path
 
 
-def worlds(policy: Policy, task: Task, seed: int, episodes: int = 100) -> list[tuple[str, World]]:
+def worlds(policy: Policy, task: Task, protocol: Protocol) -> list[tuple[str, World]]:
     """Maps of what the agent of a plane task values, where it means to go and where it goes.
 
+    The paths are of the episodes it is judged by, or the first of them.
     Where a state is more than a place, and a key that may be held, only the paths can be drawn.
     """
     if task.layout is None:
@@ -56,7 +59,8 @@ def worlds(policy: Policy, task: Task, seed: int, episodes: int = 100) -> list[t
     layout = task.layout()
     size = policy.spec.observation_size
     try:
-        judged = run_episodes([policy.agent], task, episodes if size <= 3 else MAZE_EPISODES, seed, paths=True)
+        episodes = min(protocol.episodes, PLANE_EPISODES if size <= 3 else MAZE_EPISODES)
+        judged = run_episodes([policy.agent], task, episodes, protocol.seed, paths=True)
         rollouts = [path[:, :2] for path in judged.paths[0]]
         successes = list(judged.successes[0]) if judged.successes is not None else [False] * len(rollouts)
     except WaypostError:
