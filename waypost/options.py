@@ -110,7 +110,7 @@ class Paper:
     name: tyro.conf.Positional[str]
     """Which one; list shows them."""
     quick: bool = False
-    """Minutes instead of hours: fewer seeds and steps, nothing else."""
+    """Minutes instead of hours: fewer seeds (of agents and rollouts) and steps (of training and recording)."""
     out: Path = Path("runs/paper")
     """Folder with a folder for each experiment, and paper.html."""
     seeds: int | None = None

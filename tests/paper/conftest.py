@@ -13,6 +13,7 @@ import pytest
 import waypost
 from waypost.envs.tasks import TASKS
 from waypost.evaluation import MEASURES
+from waypost.paper.benchmark import row_of
 from waypost.paper.experiment import Context
 from waypost.plans import plan
 from waypost.runs import Run, result
@@ -41,8 +42,8 @@ def replicas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., N
                 timeouts=end,
                 action_low=np.full(done, -1.0),
                 action_high=np.full(done, 1.0),
-                name=name,
-                task=name,
+                name=row_of(name),
+                task=row_of(name),
             )
             waypost.save(dataset, tmp_path / "data" / f"{name}.npz")
 

@@ -67,12 +67,12 @@ def test_a_mix_keeps_the_executor_of_main_and_needs_no_actions(
     monkeypatch.setitem(extra_data.SCHEMES, "por", (MAIN, FREE))
 
     def again() -> dict[Path, int]:
-        run("extra-data", tmp_path, quick=True, steps=2, data=[HOPPER], algorithms=["por"])
+        run("extra-data", tmp_path, seeds=1, steps=2, data=[HOPPER], algorithms=["por"])
         return {path: path.stat().st_mtime_ns for path in tmp_path.rglob("result.json")}
 
     stamps = again()
     folder = tmp_path / "extra-data"
-    place = folder / "runs" / "quick" / HOPPER
+    place = folder / "runs" / "full" / HOPPER
     main, free = (load_run(place / name / "seed-0") for name in ("por-main", "por-mix-action-free"))
     given = parts(waypost.load(HOPPER).named(HOPPER, HOPPER))
     for each, scheme in ((main, MAIN), (free, FREE)):

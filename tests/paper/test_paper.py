@@ -18,6 +18,7 @@ from experiments import rows
 
 import waypost
 from waypost.cli import main
+from waypost.data.sources import replica_of
 from waypost.envs.tasks import Protocol
 from waypost.errors import InterruptedRun, WaypostError
 from waypost.paper import EXPERIMENTS, experiment
@@ -143,6 +144,43 @@ def test_what_is_not_as_usual_is_said(
     assert said in (tmp_path / "b" / "fake-one" / "fake-one.md").read_text()
     listed = json.loads(call("paper", "list", "--out", tmp_path / "b", "--json")[1])
     assert listed[-1]["form"] == "quick, 1 of 2 algorithms, 7 steps instead of 20"
+
+
+def test_the_quick_form_records_and_judges_less(
+    fake: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fewer steps of recording and seeds of rollouts, where there is something to record."""
+    chosen = replace(
+        EXPERIMENTS["fake-one"], data=("hopper-medium", "walker2d-medium", "t-maze"), quick=Size(2, 20, 300, 4)
+    )
+    monkeypatch.setitem(EXPERIMENTS, "fake-one", chosen)
+    seen: list[tuple[tuple[str, ...], int]] = []
+    before = fake.run
+
+    def look(context: Context) -> Outcome:
+        seen.append((context.data, context.evaluation(Protocol(episodes=9)).episodes))
+        return before(context)
+
+    fake.run = look  # type: ignore[attr-defined]
+    record = run("fake-one", tmp_path, quick=True)
+    assert record.data == ["hopper-medium-300", "walker2d-medium-300", "t-maze"]
+    assert (record.recorded, record.episodes) == (300, 4)
+    assert record.command == "waypost paper fake-one --quick"
+    said = "quick form, 2 seeds, 20 steps, replicas of 300 transitions, 4 rollouts, "
+    assert said in (tmp_path / "fake-one" / "fake-one.md").read_text()
+    record = run("fake-one", tmp_path, quick=True, data=["walker2d-medium-v2", "hopper-medium-50"])
+    assert record.data == ["walker2d-medium-v2", "hopper-medium-50"]
+    record = run("fake-one", tmp_path, quick=True, evaluation={"episodes": 7})
+    assert record.command == "waypost paper fake-one --quick --episodes 7"
+    assert "4 rollouts" not in (tmp_path / "fake-one" / "fake-one.md").read_text()
+    run("fake-one", tmp_path)
+    assert seen == [
+        (("hopper-medium-300", "walker2d-medium-300", "t-maze"), 4),
+        (("walker2d-medium-v2", "hopper-medium-50"), 4),
+        (("hopper-medium-300", "walker2d-medium-300", "t-maze"), 7),
+        (("hopper-medium", "walker2d-medium", "t-maze"), 9),
+    ]
+    assert "rollouts" not in (tmp_path / "fake-one" / "fake-one.md").read_text()
 
 
 def test_what_is_interrupted_while_writing_counts_as_unfinished(
@@ -308,6 +346,8 @@ def test_every_experiment_is_described(name: str) -> None:
     assert each.claim.endswith(".")
     assert each.quick.seeds <= each.full.seeds
     assert (each.quick.steps is not None) == each.trains
+    assert (each.full.recorded, each.full.episodes) == (None, None)
+    assert (each.quick.recorded is not None) == any(replica_of(data) for data in each.data)
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ def test_on_d4rls_files_the_settings_are_the_papers() -> None:
 
 def test_every_maze_gets_both_and_the_papers_order_is_recognised(trainings: Any, tmp_path: Path) -> None:
     asked = trainings(lambda data, kind: TABLE_2[data][KINDS[kind]].mean)
-    run("sparse", tmp_path, quick=True, seeds=1)
+    run("sparse", tmp_path, seeds=1)
     assert asked == [(data, kind) for data in ANT_MAZE for kind in KINDS]
     text = " ".join((tmp_path / "sparse" / "sparse.md").read_text().split())
     assert "POR-sparse is ahead on **2 of 6** (antmaze-umaze and antmaze-umaze-diverse)" in text

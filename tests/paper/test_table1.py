@@ -47,12 +47,17 @@ def test_the_published_means_are_those_of_the_rows_or_of_12(column: str) -> None
     assert sums["Locomotion"] / 9 > PRINTED_MEANS["Locomotion"][column].mean + 10
 
 
-def test_names_of_d4rl_stand_for_rows() -> None:
-    assert [(row_of(name), origin(name)) for name in ("hopper-medium-v2", "hopper-medium", "antmaze-umaze-v2")] == [
-        ("hopper-medium", "d4rl"),
-        ("hopper-medium", "replica"),
-        ("antmaze-umaze", "d4rl"),
-    ]
+@pytest.mark.parametrize(
+    ("name", "row", "source"),
+    [
+        ("hopper-medium-v2", "hopper-medium", "d4rl"),
+        ("hopper-medium", "hopper-medium", "replica"),
+        ("hopper-medium-500", "hopper-medium", "replica"),
+        ("antmaze-umaze-v2", "antmaze-umaze", "d4rl"),
+    ],
+)
+def test_names_of_d4rl_and_of_smaller_replicas_stand_for_rows(name: str, row: str, source: str) -> None:
+    assert (row_of(name), origin(name)) == (row, source)
 
 
 # -- a part of it, trained ---------------------------------------------------------------------------
@@ -61,7 +66,7 @@ def test_names_of_d4rl_stand_for_rows() -> None:
 def test_a_part_is_trained_shown_and_read_again(
     replicas: Callable[..., None], judged: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    replicas("hopper-medium")
+    replicas("hopper-medium-20000")
     words = ["paper", "table1", "--quick", "--steps", "2", "--data", "hopper-medium", "--algos", "bc10"]
     with pytest.raises(SystemExit) as stop:
         main([*words, "--out", str(tmp_path / "out"), "--json"])
@@ -69,10 +74,10 @@ def test_a_part_is_trained_shown_and_read_again(
     printed = json.loads(capfd.readouterr().out.splitlines()[-1])
     folder = tmp_path / "out" / "table1"
     assert printed["command"] == "waypost paper table1 --quick --steps 2 --data hopper-medium --algos bc10"
-    assert (printed["data"], printed["algorithms"]) == (["hopper-medium"], ["bc10"])
+    assert (printed["data"], printed["algorithms"]) == (["hopper-medium-20000"], ["bc10"])
     assert {"table1.md", "table1.png", "table1.svg", "table1.csv", "scores.json"} <= {p.name for p in folder.iterdir()}
     (score,) = json.loads((folder / "scores.json").read_text())
-    kept = json.loads((folder / "runs/quick/hopper-medium/bc10/result.json").read_text())
+    kept = json.loads((folder / "runs/quick/hopper-medium-20000/bc10/result.json").read_text())
     assert score["mean"] == kept["mean"]["score"] != 0
     assert (score["suite"], score["data_from"], score["steps"], score["seeds"]) == ("replica", "replica", 2, 1)
     shown = rows(folder, "table1")

@@ -6,6 +6,9 @@ from waypost.errors import WaypostError
 from waypost.paper.benchmark import ANT_MAZE, COLUMNS, DATA
 from waypost.paper.experiment import Experiment, Size
 
+SHORT = 20_000
+"""Transitions of a replica in a quick form: seconds of recording, where the whole sets take hours together."""
+
 EXPERIMENTS: dict[str, Experiment] = {
     each.name: each
     for each in (
@@ -24,7 +27,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             place="Section 4.4, Theorem 1",
             claim="The distance from the agent's action to the best one is at most l1 + l2 + l3. A guide that keeps "
             "less to the data lowers l2 and risks a higher l1; the temperature balances the two.",
-            quick=Size(seeds=2, steps=5_000),
+            quick=Size(seeds=2, steps=2_000, recorded=SHORT, episodes=5),
             full=Size(seeds=3),
             trains=True,
             data=("four-rooms", "hopper-medium-replay"),
@@ -35,7 +38,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             place="Section 5.1, Table 1",
             claim="POR has the highest score on most data sets: on all AntMaze ones by a large margin, in locomotion "
             "much better on low-quality data and competitive on the others.",
-            quick=Size(seeds=1, steps=2_000),
+            quick=Size(seeds=1, steps=20, recorded=SHORT, episodes=5),
             full=Size(seeds=5),
             trains=True,
             data=DATA,
@@ -46,7 +49,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             title="POR against POR-sparse",
             place="Section 5.1, Table 2",
             claim="With V learned by the sparse objective POR is even better on two AntMaze data sets, the umazes.",
-            quick=Size(seeds=1, steps=2_000),
+            quick=Size(seeds=1, steps=1_000, recorded=SHORT, episodes=5),
             full=Size(seeds=5),
             trains=True,
             data=ANT_MAZE,
@@ -57,7 +60,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             place="Section 5.2, Figure 2",
             claim="The guide's goals g(s) are distributed much like the recorded next states s', and where they are "
             "not, g(s) has a much higher value, on antmaze-large-diverse above all.",
-            quick=Size(seeds=2, steps=5_000),
+            quick=Size(seeds=2, steps=5_000, recorded=SHORT),
             full=Size(seeds=3),
             trains=True,
             # The paper's two, and a plane that needs no t-SNE.
@@ -70,7 +73,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             claim="With an executor from little good data and a guide from more data (mix) POR reaches 99 on hopper "
             "and is ahead of all others on walker2d; training everything on little (main) or on more data is worse, "
             "for POR, TD3+BC and CQL alike.",
-            quick=Size(seeds=1, steps=2_000),
+            quick=Size(seeds=1, steps=500, recorded=SHORT, episodes=5),
             full=Size(seeds=5),
             trains=True,
             data=("hopper-medium-replay", "walker2d-medium-replay"),
@@ -92,7 +95,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             place="Appendix E",
             claim="Curves of POR against IQL with the same code base and network structures, on the locomotion and the "
             "AntMaze data.",
-            quick=Size(seeds=1, steps=2_000),
+            quick=Size(seeds=1, steps=500, recorded=SHORT, episodes=5),
             full=Size(seeds=5),
             trains=True,
             data=DATA,
@@ -103,7 +106,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             place="Appendix F",
             claim="A big executor is consistently better than a small one; one that learns from the best episodes only "
             "is worse, much worse on AntMaze.",
-            quick=Size(seeds=1, steps=2_000),
+            quick=Size(seeds=1, steps=100, recorded=SHORT, episodes=5),
             full=Size(seeds=5),
             trains=True,
             data=DATA,

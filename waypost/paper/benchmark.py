@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from waypost.data.sources import D4RL
+from waypost.data.sources import D4RL, replica_of
 
 ANT_MAZE = (
     "antmaze-umaze",
@@ -115,8 +115,14 @@ ABLATION: dict[str, dict[tuple[str, str], float]] = {
 
 
 def row_of(name: str) -> str:
-    """The data set of the benchmark a name stands for: hopper-medium-v2 is D4RL's file of hopper-medium."""
-    return re.sub(r"-v\d+$", "", name) if name in D4RL else name
+    """The data set of the benchmark a name stands for.
+
+    hopper-medium-v2 is D4RL's file of hopper-medium, hopper-medium-20000 a replica of fewer transitions.
+    """
+    if name in D4RL:
+        return re.sub(r"-v\d+$", "", name)
+    replica = replica_of(name)
+    return replica[0] if replica else name
 
 
 def origin(name: str) -> str:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from waypost.data.sources import replica_of
 from waypost.errors import WaypostError
 
 if TYPE_CHECKING:
@@ -35,11 +36,21 @@ class Size:
     """Agents of each kind, or draws where nothing is trained."""
     steps: int | None = None
     """Updates each agent gets in all; None: as many as its preset says, or nothing is trained."""
+    recorded: int | None = None
+    """Steps that are recorded of each replica; None: as many as D4RL's set has."""
+    episodes: int | None = None
+    """Seeds of the simulator, that is rollouts, each agent is judged by; None: as many as its task says."""
 
     def __post_init__(self) -> None:
-        for name, number in (("seeds", self.seeds), ("steps", self.steps)):
+        for each in fields(self):
+            number = getattr(self, each.name)
             if number is not None and number < 1:
-                raise WaypostError(f"{name} = {number}: at least 1 is needed")
+                raise WaypostError(f"{each.name} = {number}: at least 1 is needed")
+
+    def of(self, data: str) -> str:
+        """The name of as much of a data set as is recorded; only of whole replicas there can be less."""
+        replica = replica_of(data)
+        return f"{data}-{self.recorded}" if self.recorded and replica and replica[1] is None else data
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,10 @@ class Record:
     """The algorithms that were chosen; none: there was no choice."""
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Settings on top of the presets, of the algorithms that were trained."""
+    recorded: int | None = None
+    """Transitions of each replica; None: D4RL's number."""
+    episodes: int | None = None
+    """Rollouts each agent was judged by; None: the task's number."""
 
     @property
     def files(self) -> list[str]:
@@ -95,7 +99,8 @@ def run(
 
     name         see `EXPERIMENTS`
     out          the folder of all experiments
-    quick        the form that takes minutes; it has fewer seeds and steps, and nothing else is different
+    quick        the form that takes minutes; it has fewer seeds (of agents and rollouts) and steps (of training and
+                 recording), and nothing else is different
     seeds, steps others than the form's
     data, algorithms    only these, for experiments that have a choice; by default all
     settings     TOML file with settings on top of the presets, as for `compare`
@@ -107,13 +112,15 @@ def run(
     if steps is not None and not chosen.trains:
         raise WaypostError(f"{name}: trains nothing, so it has no steps to choose")
     usual = chosen.quick if quick else chosen.full
-    size = Size(usual.seeds if seeds is None else seeds, usual.steps if steps is None else steps)
+    given = {"seeds": seeds, "steps": steps, "episodes": (evaluation or {}).get("episodes")}
+    size = replace(usual, **{name: number for name, number in given.items() if number is not None})
     if (settings or runs or evaluation) and not chosen.trains:
         raise WaypostError(f"{name}: trains nothing, so it has no settings, runs and evaluations to choose")
     tables = read_settings(settings) if settings else {}
-    judged = dict(evaluation or {})
+    judged = {**({"episodes": size.episodes} if size.episodes else {}), **(evaluation or {})}
     Protocol(**judged)  # a wrong one is named before any work
-    which = _chosen(chosen, "data", data, chosen.data), _chosen(chosen, "algorithms", algorithms, chosen.algorithms)
+    sets = tuple(size.of(name) for name in _chosen(chosen, "data", data, chosen.data))
+    which = sets, _chosen(chosen, "algorithms", algorithms, chosen.algorithms)
     if folder.is_file() or folder.parent.is_file():
         raise WaypostError(f"{folder}: is a file, or in one; choose another --out")
     old = read_record(folder)
@@ -140,7 +147,7 @@ def run(
             name,
             quick,
             {"seeds": seeds, "steps": steps, "data": data, "algos": algorithms, "settings": settings, "runs": runs}
-            | {OPTIONS[key]: number for key, number in judged.items()},
+            | {OPTIONS[key]: number for key, number in (evaluation or {}).items()},
         ),
         seconds=round(time.monotonic() - begun, 3),
         training=round(sum(context.seconds.values()), 3),
@@ -152,6 +159,8 @@ def run(
         data=list(which[0]),
         algorithms=list(which[1]),
         settings=context.used,
+        recorded=size.recorded,
+        episodes=size.episodes,
     )
     write(outcome, record, folder)
     write_gallery(Path(out))
@@ -226,7 +235,9 @@ def how(record: Record) -> str:
     usual, form = _usual(record), "quick form" if record.quick else "full form"
     seeds = [many(record.seeds, "seed")] if record.seeds == usual.seeds else []
     steps = [many(record.steps, "step")] if record.steps and record.steps == usual.steps else []
-    size = ", ".join([form, *seeds, *steps, *changes(record)])
+    less = [f"replicas of {record.recorded} transitions"] if record.recorded else []
+    less += [many(record.episodes, "rollout")] if record.episodes else []
+    size = ", ".join([form, *seeds, *steps, *less, *changes(record)])
     trained = f" ({record.training:.0f} s of training in all)" if record.training else ""
     given = f", settings on top of the presets of {listed(record.settings)}" if record.settings else ""
     return f"{size}{given}, {record.seconds:.1f} s{trained}, Waypost {record.waypost}, {record.when[:10]}"

@@ -15,7 +15,7 @@ import numpy as np
 
 from waypost.comparison import updates
 from waypost.data.dataset import Dataset
-from waypost.data.sources import load
+from waypost.data.sources import load, replica_of
 from waypost.errors import WaypostError
 from waypost.evaluation import summarise
 from waypost.paper.benchmark import origin, row_of
@@ -216,9 +216,14 @@ def _span(numbers: Sequence[int]) -> str:
 
 def sources(data: Sequence[str]) -> str:
     """Where the data come from, in words."""
-    words = {"replica": "replicas recorded here", "d4rl": "D4RL's files"}
-    kinds = listed(words[each] for each in dict.fromkeys(origin(name) for name in data))
+    kinds = listed(dict.fromkeys(_source(name) for name in data))
     return f"The data are {kinds}, judged in the environments of the replica suite; the paper's numbers are of D4RL's."
+
+
+def _source(name: str) -> str:
+    replica = replica_of(name)
+    few = f" of {replica[1]} transitions" if replica and replica[1] else ""
+    return "D4RL's files" if origin(name) == "d4rl" else f"replicas{few} recorded here"
 
 
 # -- figures ---------------------------------------------------------------------------------------
