@@ -28,7 +28,7 @@ from waypost.envs.tasks import Protocol, common_suite
 from waypost.envs.tasks import task as find_task
 from waypost.errors import WaypostError
 from waypost.plans import Plan, plan
-from waypost.runs import Progress, Run, execute
+from waypost.runs import Progress, Run, execute, in_turn
 
 BEHAVIOUR = "data"
 """The row of a table that is no algorithm: what the data's own episodes earned."""
@@ -140,23 +140,21 @@ def compare(
         raise WaypostError(
             f"{', '.join(map(str, data))}: two of these would share a folder; give the files different names"
         )
-    entries: list[Entry] = []
-    for source in map(str, data):
-        on_these: list[Entry] = []
-        for name in names:
-            planned = plans[source, name]
-            protocol = evaluation(planned.evaluation) if callable(evaluation) else evaluation
-            planned = replace(planned, evaluation=protocol or planned.evaluation)
-            if steps is not None:
-                planned = shortened(planned, steps)
-            progress.note(f"training {1 + len(entries) + len(on_these)} of {len(plans)}")
-            try:
-                run = execute(planned, source, folder / Path(source).stem / name, resume=True, progress=progress)
-                on_these.append(_entry(source, name, run))
-            except WaypostError as error:
-                progress.note(f"{name} on {source}: {error}")
-                on_these.append(Entry(source, name, note=str(error)))
-        entries += _ranked(on_these)
+    found_on: dict[str, list[Entry]] = {}
+    for source, name in in_turn(list(plans), "training", progress):
+        planned = plans[source, name]
+        protocol = evaluation(planned.evaluation) if callable(evaluation) else evaluation
+        planned = replace(planned, evaluation=protocol or planned.evaluation)
+        if steps is not None:
+            planned = shortened(planned, steps)
+        try:
+            run = execute(planned, source, folder / Path(source).stem / name, resume=True, progress=progress)
+            entry = _entry(source, name, run)
+        except WaypostError as error:
+            progress.note(f"{name} on {source}: {error}")
+            entry = Entry(source, name, note=str(error))
+        found_on.setdefault(source, []).append(entry)
+    entries = [entry for on_these in found_on.values() for entry in _ranked(on_these)]
     entries += [_behaviour(str(source), str(plans[str(source), names[0]].task)) for source in data]
     comparison = Comparison(tuple(map(str, data)), names, suite, tuple(entries))
     write(comparison, folder)

@@ -17,13 +17,13 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -48,6 +48,9 @@ from waypost.plans import Plan, plan, read_plan, same_plan
 from waypost.policy import Policy, blank, load_policies, missing_parts, save_policies
 from waypost.training import Learner, learning_devices
 
+Item = TypeVar("Item")
+READ_SECONDS = 3.0
+"""Reading what is finished takes less."""
 CHECKPOINT_SECONDS = 30.0
 """A checkpoint is written at every evaluation and stage end, and at least this often."""
 
@@ -86,6 +89,21 @@ class Progress:
     def note(self, text: str) -> None: ...
 
     def stop(self) -> None: ...
+
+
+def in_turn(items: Sequence[Item], what: str, progress: Progress) -> Iterator[Item]:
+    """The items one after the other, each announced, with the time the rest will take if it is like what was done.
+
+    What takes a moment was finished before and only read, and says nothing about the others.
+    """
+    took: list[float] = []
+    for place, item in enumerate(items, 1):
+        left = np.mean(took) * (len(items) - place + 1) / 60 if took else None
+        progress.note(f"{what} {place} of {len(items)}" + ("" if left is None else f", about {left:.0f} min to go"))
+        begun = time.monotonic()
+        yield item
+        seconds = time.monotonic() - begun
+        took += [seconds] if seconds > READ_SECONDS else []
 
 
 # -- training ------------------------------------------------------------------------------------

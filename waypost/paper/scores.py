@@ -22,7 +22,7 @@ from waypost.paper.benchmark import origin, row_of
 from waypost.paper.experiment import Context, Item, Row
 from waypost.paper.words import listed
 from waypost.plans import plan
-from waypost.runs import Run
+from waypost.runs import Run, in_turn
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -96,9 +96,7 @@ def trained(context: Context, algorithm: str, data: str, kind: str | None = None
 
 def counted(context: Context, items: Sequence[Item], what: str) -> Iterator[Item]:
     """The items one after the other, announced: a bar around those of the trainings would not help."""
-    for place, item in enumerate(items, 1):
-        context.progress.note(f"{what} {place} of {len(items)}")
-        yield item
+    return in_turn(items, what, context.progress)
 
 
 def read(context: Context, data: str) -> Dataset:
