@@ -27,7 +27,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             place="Section 4.4, Theorem 1",
             claim="The distance from the agent's action to the best one is at most l1 + l2 + l3. A guide that keeps "
             "less to the data lowers l2 and risks a higher l1; the temperature balances the two.",
-            quick=Size(seeds=2, steps=2_000, recorded=SHORT, episodes=5),
+            quick=Size(seeds=2, steps=2_000, recorded=SHORT, episodes=3),
             full=Size(seeds=3),
             trains=True,
             data=("four-rooms", "hopper-medium-replay"),
@@ -38,7 +38,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             place="Section 5.1, Table 1",
             claim="POR has the highest score on most data sets: on all AntMaze ones by a large margin, in locomotion "
             "much better on low-quality data and competitive on the others.",
-            quick=Size(seeds=1, steps=20, recorded=SHORT, episodes=5),
+            quick=Size(seeds=1, steps=10, recorded=SHORT, episodes=3),
             full=Size(seeds=5),
             trains=True,
             data=DATA,
@@ -49,7 +49,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             title="POR against POR-sparse",
             place="Section 5.1, Table 2",
             claim="With V learned by the sparse objective POR is even better on two AntMaze data sets, the umazes.",
-            quick=Size(seeds=1, steps=1_000, recorded=SHORT, episodes=5),
+            quick=Size(seeds=1, steps=1_000, recorded=SHORT, episodes=3),
             full=Size(seeds=5),
             trains=True,
             data=ANT_MAZE,
@@ -73,7 +73,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             claim="With an executor from little good data and a guide from more data (mix) POR reaches 99 on hopper "
             "and is ahead of all others on walker2d; training everything on little (main) or on more data is worse, "
             "for POR, TD3+BC and CQL alike.",
-            quick=Size(seeds=1, steps=500, recorded=SHORT, episodes=5),
+            quick=Size(seeds=1, steps=500, recorded=SHORT, episodes=3),
             full=Size(seeds=5),
             trains=True,
             data=("hopper-medium-replay", "walker2d-medium-replay"),
@@ -95,7 +95,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             place="Appendix E",
             claim="Curves of POR against IQL with the same code base and network structures, on the locomotion and the "
             "AntMaze data.",
-            quick=Size(seeds=1, steps=500, recorded=SHORT, episodes=5),
+            quick=Size(seeds=1, steps=500, recorded=SHORT, episodes=3),
             full=Size(seeds=5),
             trains=True,
             data=DATA,
@@ -106,7 +106,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             place="Appendix F",
             claim="A big executor is consistently better than a small one; one that learns from the best episodes only "
             "is worse, much worse on AntMaze.",
-            quick=Size(seeds=1, steps=100, recorded=SHORT, episodes=5),
+            quick=Size(seeds=1, steps=100, recorded=SHORT, episodes=3),
             full=Size(seeds=5),
             trains=True,
             data=DATA,
