@@ -19,6 +19,7 @@ from waypost.evaluation import MEASURES
 from waypost.paper import bound
 from waypost.paper.experiment import over_seeds
 from waypost.paper.run import run
+from waypost.plans import plan
 from waypost.policy import Policy, load_policies
 
 STATES, TEMPERATURES = 30, (0.0, 10.0)
@@ -116,7 +117,7 @@ def test_the_numbers_are_those_of_a_loop(folder: Path) -> None:
 
 
 def means_of(seeds: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return over_seeds(seeds, ("data", "temperature"), ("states",))
+    return over_seeds(seeds, ("data", "temperature"), ("states", "updates", "preset_updates"))
 
 
 def test_the_table_holds_means_over_seeds(folder: Path) -> None:
@@ -162,6 +163,7 @@ def test_the_text_is_made_of_the_table(folder: Path) -> None:
     text = " ".join((folder / "bound.md").read_text().split())
     assert "with 1 seed at each of the inverse temperatures 0, 10" in text
     assert f"means over {STATES} states" in text
+    assert f"**t-maze**, 30 updates (the preset has {plan('por', 't-maze').steps}). From an inverse" in text
     for part in ("l1", "l2"):
         assert f"{part} {bound._moves(cold[part], hot[part])}" in text
     assert f"l3 is {cold['l3']:.3g} at every temperature, for it is the same executor" in text
@@ -185,12 +187,14 @@ def made(temperature: float, **numbers: float) -> dict[str, Any]:
         "holds",
         "score",
     )
-    return {"data": "some", "temperature": temperature, "seeds": 1, "states": 5, **dict.fromkeys(names, 1.0), **numbers}
+    known = {"data": "some", "temperature": temperature, "seeds": 1, "states": 5, "updates": 7, "preset_updates": 7}
+    return {**known, **dict.fromkeys(names, 1.0), **numbers}
 
 
 def test_the_text_says_where_the_result_differs_from_the_claim() -> None:
     cold, hot = made(0, l1=2.0, l2=0.5, sum=3.5, gap=0.7), made(30, l1=4.0, l2=0.25, sum=5.25, gap=0.6)
     text = " ".join(bound._text([cold, hot]).split())
+    assert "**some**, 7 updates. From an inverse temperature of 0 to 30 l1 rises" in text
     assert "l1 rises from 2 to 4 and l2 falls from 0.5 to 0.25: as the paper expects" in text
     assert "smallest at 0 (3.5), the measured gap at 30 (0.6); the score is 1 at every one" in text
     assert "5 times the gap that is there, and 57% of it is l1; the bound holds in all states" in text

@@ -21,6 +21,7 @@ from waypost.envs.tasks import task
 from waypost.paper import guide_map
 from waypost.paper.experiment import Context, Size
 from waypost.paper.run import _silent, run
+from waypost.plans import plan
 from waypost.policy import load_policies
 from waypost.runs import Progress
 
@@ -167,7 +168,8 @@ def test_the_points_are_the_pairs_and_the_figure_shows_them(folder: Path) -> Non
 def test_the_text_is_made_of_the_table(folder: Path) -> None:
     (row,) = numbers(folder, "guide-map")
     text = " ".join((folder / "guide-map.md").read_text().split())
-    assert f"**t-maze**, {PAIRS} pairs: the mean of V(g(s)) - V(s') is {row['gain']:.3g}, " in text
+    assert f"**t-maze**, {PAIRS} updates (the preset has {plan('por', 't-maze').steps}), {PAIRS} pairs: " in text
+    assert f"the mean of V(g(s)) - V(s') is {row['gain']:.3g}, " in text
     assert (
         f"and {row['other_v']:.3g} by the V of another seed; {row['higher']:.0%} of the goals have the higher" in text
     )
@@ -177,10 +179,11 @@ def test_the_text_is_made_of_the_table(folder: Path) -> None:
 
 def test_the_text_says_where_the_result_differs_from_the_claim() -> None:
     row = {"seeds": 3, "pairs": 9, "gain": 1.5, "deviations": 0.2, "other_v": None, "higher": 0.9, "near": 0.6}
-    row |= {"gain_near": 1.0, "gain_far": 2.25}
+    row |= {"gain_near": 1.0, "gain_far": 2.25, "updates": 5, "preset_updates": 7}
     ant, hopper = {"data": guide_map.MORE, **row}, {"data": guide_map.LESS, **row, "deviations": 0.1}
     text = " ".join(guide_map._text([ant, hopper]).split())
     assert text.count("and so they are") == 2
+    assert text.count(", 5 updates (the preset has 7), 9 pairs: ") == 2
     assert text.count("gain 2.25, the near ones 1: what lies beyond the data is worth more, as the paper says") == 2
     assert "0.2 on antmaze-large-diverse and 0.1 on hopper-medium-replay" in text
     assert text.endswith("and so do we.")

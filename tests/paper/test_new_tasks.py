@@ -15,6 +15,7 @@ from waypost.paper import new_tasks
 from waypost.paper.experiment import Context
 from waypost.paper.new_tasks import Journeys, by_lower_door
 from waypost.paper.run import run
+from waypost.plans import plan
 from waypost.runs import load_run
 
 
@@ -100,6 +101,7 @@ def test_what_the_paper_says_is_recognised(travelled: Any, tmp_path: Path) -> No
     folder = tmp_path / "new-tasks"
     text = " ".join((folder / "new-tasks.md").read_text().split())
     assert "99 (worst seed 98) in Task A, 95 (worst seed 90) in Task B and 93.5 (worst seed 92) in Task C" in text
+    assert f"on Task A with 2 seeds of 100 updates (the preset has {plan('por', 'four-rooms').steps}); for" in text
     assert "**3 of 3** tasks (A, B and C) are solved; the paper says that all three are" in text
     assert "In Task A 50% of the rollouts leave the first room by the lower door, in Task B 60%, in Task C 100%" in text
     assert "Into a river fall 5 in Task B." in text

@@ -85,7 +85,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             place="Section 5.3, Figure 4, and Appendix D.3",
             claim="With the executor of Task A and V and guide trained anew, POR solves Tasks B and C: it goes round "
             "the river, and where a key is needed it takes only the door behind which the key lies.",
-            quick=Size(seeds=1, steps=20_000),
+            quick=Size(seeds=1, steps=60_000),
             full=Size(seeds=3),
             trains=True,
         ),

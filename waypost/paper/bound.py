@@ -22,8 +22,8 @@ import numpy as np
 from waypost.diagnosis import diagnose
 from waypost.paper.benchmark import row_of
 from waypost.paper.experiment import Context, Drawing, Outcome, Row, Table, over_seeds
-from waypost.paper.scores import read
-from waypost.paper.words import listed, many, paragraphs
+from waypost.paper.scores import lengths, read
+from waypost.paper.words import length, listed, many, paragraphs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -84,6 +84,7 @@ def run(context: Context) -> Outcome:
                         "temperature": temperature,
                         "seed": policy.seed,
                         "states": len(found.measures["gap"]),
+                        **lengths(trained),
                         **{short: float(found.measures[long].mean()) for long, short in MEASURES.items()},
                         "l3_largest": float(found.measures["l3"].max()),
                         "near": found.near,
@@ -91,7 +92,7 @@ def run(context: Context) -> Outcome:
                         "score": result["score"],
                     }
                 )
-    means = over_seeds(seeds, ("data", "temperature"), ("states",))
+    means = over_seeds(seeds, ("data", "temperature"), ("states", "updates", "preset_updates"))
     figure = Drawing(
         draw(seeds),
         "The parts of the bound, the measured gap and the score against the inverse temperature: means over the seeds, "
@@ -137,7 +138,7 @@ def _reading(name: str, rows: Sequence[dict[str, Any]]) -> str:
     slopes = [row["executor_slope"] for row in rows]
     executor = " to ".join(dict.fromkeys(f"{slope:.3g}" for slope in (min(slopes), max(slopes))))
     return f"""
-        **{name}.** From an inverse temperature of {first["temperature"]:g} to {last["temperature"]:g}
+        **{name}**, {length(first)}. From an inverse temperature of {first["temperature"]:g} to {last["temperature"]:g}
         l1 {_moves(first["l1"], last["l1"])}{_top(rows)} and l2 {_moves(first["l2"], last["l2"])}:
         {"as the paper expects" if as_said else "the paper expects l1 to rise and l2 to fall"}. The guide's distance
         from the recorded next state {_moves(first["distance"], last["distance"])}; the inverse dynamics' slope L1 is

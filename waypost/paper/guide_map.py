@@ -35,8 +35,8 @@ from waypost.envs.tasks import task as find_task
 from waypost.errors import WaypostError
 from waypost.paper.benchmark import row_of
 from waypost.paper.experiment import Context, Drawing, Outcome, Row, Table, over_seeds
-from waypost.paper.scores import read
-from waypost.paper.words import listed, many, paragraphs
+from waypost.paper.scores import lengths, read
+from waypost.paper.words import length, listed, many, paragraphs
 from waypost.runs import Run
 
 if TYPE_CHECKING:
@@ -66,7 +66,10 @@ def run(context: Context) -> Outcome:
         task = find_task(row_of(name))
         trained = context.train("por", name, env=task.name, training="guide")
         found = measured(context, trained, read(context, name), plane=task.layout is not None)
-        seeds += [summary(name, seed, each) for seed, each in zip(trained.plan.seeds, found, strict=True)]
+        seeds += [
+            {**summary(name, seed, each), **lengths(trained)}
+            for seed, each in zip(trained.plan.seeds, found, strict=True)
+        ]
         first = found[0]
         first |= embedded(context, name, first.pop("following"), first.pop("goals"))
         rows = [
@@ -81,7 +84,7 @@ def run(context: Context) -> Outcome:
             f"its V, {'above in a t-SNE, below where they lie in the maze' if task.layout else 'in a t-SNE'}.",
             f"Clouds of points of {name}: goals over recorded states, and both coloured by value.",
         )
-    means = over_seeds(seeds, ("data",), ("pairs",))
+    means = over_seeds(seeds, ("data",), ("pairs", "updates", "preset_updates"))
     tables = {"guide-map": Table(means, CAPTION, shown=True), "seeds": Table(seeds, "The same of each seed.")}
     return Outcome(_text(means), figures, {**tables, **points})
 
@@ -225,7 +228,8 @@ def _reading(row: Mapping[str, Any]) -> str:
             f"data is {'worth more, as the paper says' if more else 'not worth more, unlike in the paper'}."
         )
     return f"""
-        **{row["data"]}**, {row["pairs"]} pairs: the mean of V(g(s)) - V(s') is {row["gain"]:.3g}{judged};
+        **{row["data"]}**, {length(row)}, {row["pairs"]} pairs:
+        the mean of V(g(s)) - V(s') is {row["gain"]:.3g}{judged};
         {row["higher"]:.0%} of the goals have the higher V. The paper says that goals are worth more,
         {"and so they are" if row["gain"] > 0 else "here they are not"}. {row["near"]:.0%} of the goals are as near to a
         recorded next state as these are to each other; of further rows of the data about half would be. {beyond}

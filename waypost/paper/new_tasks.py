@@ -19,8 +19,8 @@ from waypost.envs import four_rooms as rooms
 from waypost.envs.tasks import task as find_task
 from waypost.evaluation import rollouts
 from waypost.paper.experiment import Context, Drawing, Outcome, Row, Table, over_seeds
-from waypost.paper.scores import kept, read
-from waypost.paper.words import listed, many, paragraphs
+from waypost.paper.scores import kept, lengths, read
+from waypost.paper.words import length, listed, many, paragraphs
 from waypost.runs import Run
 
 if TYPE_CHECKING:
@@ -121,14 +121,14 @@ def measured(name: str, seed: int, found: Journeys, trained: Run) -> Row:
         "out_of_time": int((~found.arrived & ~found.drowned).sum()),
         "steps": float(np.mean(steps)) if steps else None,
         "lower_door": float(np.mean([by_lower_door(path) for path in found.paths])),
-        "updates": trained.plan.steps,
+        **lengths(trained),
         "seconds": trained.result["seconds"],
     }
 
 
 def _means(seeds: Sequence[Row]) -> list[dict[str, Any]]:
     """One row per task."""
-    rows = over_seeds(seeds, ("task", "data"), ("updates", "seconds"))
+    rows = over_seeds(seeds, ("task", "data"), ("updates", "preset_updates", "seconds"))
     for row in rows:
         row["fewest"] = min(int(str(each["arrived"])) for each in seeds if each["task"] == row["task"])
         row["share"] = row["seconds"] / rows[0]["seconds"]
@@ -143,8 +143,8 @@ def _text(means: Sequence[dict[str, Any]]) -> str:
     a, b, c = means
     solved = [row["task"] for row in means if row["fewest"] >= ENOUGH]
     return paragraphs(
-        f"""All of POR was trained on Task A with {many(a["seeds"], "seed")} of {a["updates"]} updates; for Tasks B and
-        C only V and guide, on data without actions, with the executor of A's first seed. Its weights were compared
+        f"""All of POR was trained on Task A with {many(a["seeds"], "seed")} of {length(a)}; for Tasks B and C only V
+        and guide, on data without actions, with the executor of A's first seed. Its weights were compared
         afterwards: it has not changed by a bit. Each agent was judged by {EPISODES} rollouts.""",
         f"""**Arrived, of {EPISODES}**: {listed(f"{_arrived(row)} in Task {row['task']}" for row in means)}. With at
         least {ENOUGH} for every seed, **{len(solved)} of 3** tasks ({listed(solved)}) are solved; the paper says that

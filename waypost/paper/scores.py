@@ -21,7 +21,7 @@ from waypost.evaluation import summarise
 from waypost.paper.benchmark import origin, row_of
 from waypost.paper.experiment import Context, Item, Row
 from waypost.paper.words import listed
-from waypost.plans import plan
+from waypost.plans import Plan, plan
 from waypost.runs import Run, in_turn
 
 if TYPE_CHECKING:
@@ -66,9 +66,20 @@ class Score:
             "values": " ".join(f"{value:.4g}" for value in self.values),
             "steps": updates(self.runs[0].plan) if self.runs else None,
             "preset": self.runs[0].plan.preset if self.runs else None,
+            "preset_steps": usual_updates(self.runs[0].plan) if self.runs else None,
             "seconds": round(sum(run.result["seconds"] for run in self.runs), 1) if self.runs else None,
             "note": self.note,
         }
+
+
+def usual_updates(planned: Plan) -> int:
+    """How many updates the preset gives an agent in all."""
+    return updates(plan(planned.algorithm, planned.data, env=planned.task, preset=planned.preset))
+
+
+def lengths(trained: Run) -> dict[str, int]:
+    """Columns of a table: the updates an agent had, and those its preset gives."""
+    return {"updates": updates(trained.plan), "preset_updates": usual_updates(trained.plan)}
 
 
 def attempt(context: Context, data: str, kind: str, train: Callable[[], Run | Sequence[Run]]) -> Score:
@@ -200,7 +211,7 @@ def how_long(scores: Sequence[Score]) -> str:
     plans = [run.plan for score in scores for run in score.runs]
     seeds = sorted({len(score.values) for score in scores if score.values})
     steps = [updates(each) for each in plans]
-    usual = [updates(plan(each.algorithm, each.data, env=each.task, preset=each.preset)) for each in plans]
+    usual = [usual_updates(each) for each in plans]
     more = any(ours < theirs for ours, theirs in zip(steps, usual, strict=True))
     return f"{listed(seeds, 'or')} seed{'' if seeds == [1] else 's'} of {_span(steps)} updates" + (
         f" (their presets say {_span(usual)})" if more else ""

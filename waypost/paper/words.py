@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 
 def listed(items: Iterable[object], word: str = "and") -> str:
@@ -15,6 +16,12 @@ def listed(items: Iterable[object], word: str = "and") -> str:
 def many(count: int, word: str) -> str:
     """In words: 1 seed, 2 seeds."""
     return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+def length(row: Mapping[str, Any]) -> str:
+    """In words: 20000 updates (the preset has 60000)."""
+    less = row["updates"] < row["preset_updates"]
+    return many(row["updates"], "update") + (f" (the preset has {row['preset_updates']})" if less else "")
 
 
 def paragraphs(*texts: str) -> str:
