@@ -229,8 +229,13 @@ def draw(seeds: Sequence[Row]) -> Figure:
                         places, numbers.mean(axis=1), line, color=colour, marker=marker, ms=4.5, lw=1.5, label=label
                     )
                 axes.margins(y=0.1)
-                axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]) if measure == "score" else 0.0)
-                axes.set_ylim(top=axes.get_ylim()[1] + 0.03 * np.ptp(axes.get_ylim()))
+                low, high = axes.get_ylim()
+                if measure == "score":
+                    # Where nobody has scored the axis need not show thousandths of a point.
+                    low, high = (low if numbers.min() < 0 else 0.0), max(high, 1.0)
+                else:
+                    low = 0.0
+                axes.set_ylim(low, high + 0.03 * (high - low))
                 axes.set_xticks(places, [f"{each:g}" for each in temperatures])
                 axes.grid(color="0.9", lw=0.6)
                 axes.set_axisbelow(True)
