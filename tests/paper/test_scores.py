@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from waypost.paper.scores import Score, checked, evaluations, unsure
+from waypost.paper.scores import Score, checked, evaluations, how_long, unsure
 
 DATA = "hopper-medium"
 
@@ -44,6 +44,15 @@ def test_who_was_judged_only_at_the_end_says_nothing_of_it(made: Any) -> None:
     once.runs[0].evaluations[:] = once.runs[0].evaluations[-2:]
     assert len(evaluations(once)[0]) == 1
     assert "update" not in checked(once, Score(DATA, "B", (9.0, 9.0)))
+
+
+@pytest.mark.parametrize(("steps", "said"), [(100, True), (499, True), (500, False), (50_000, False)])
+def test_a_rehearsal_is_called_one(made: Any, steps: int, said: bool) -> None:
+    """POR's preset for these data has 50 000 updates."""
+    words = how_long([Score(DATA, "A", (1.0,), (made("por", DATA, [1.0], steps=steps),))])
+    assert words.startswith(f"1 seed of {steps} updates")
+    assert ("the scores say nothing yet" in words) == said
+    assert ("presets say 50000" in words) == (steps < 50_000)
 
 
 def test_without_a_score_there_is_nothing_to_check(made: Any) -> None:
