@@ -73,7 +73,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             claim="With an executor from little good data and a guide from more data (mix) POR reaches 99 on hopper "
             "and is ahead of all others on walker2d; training everything on little (main) or on more data is worse, "
             "for POR, TD3+BC and CQL alike.",
-            quick=Size(seeds=1, steps=500, recorded=SHORT, episodes=3),
+            quick=Size(seeds=1, steps=200, recorded=SHORT, episodes=3),
             full=Size(seeds=5),
             trains=True,
             data=("hopper-medium-replay", "walker2d-medium-replay"),
