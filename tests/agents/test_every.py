@@ -201,7 +201,7 @@ def test_an_interrupted_training_goes_on_to_the_same_bit(name: str) -> None:
     assert same(run(whole).states[0], run(resumed).states[0])
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("name", EACH)
 def test_a_saved_agent_does_the_same(name: str, tmp_path: Path) -> None:
     subject = learner(name, tiny(name))
     agent = run(subject).agents[0]
