@@ -118,9 +118,11 @@ def recorded_task(source: str | Path) -> str | None:
     """The task a file or a Minari set says its rewards belong to, without reading the rows."""
     from waypost.data.formats import BY_SUFFIX, minari
 
+    if str(source) in BUILT_IN:
+        return str(source)
     replica = replica_of(str(source))
-    if str(source) in BUILT_IN or replica is not None:
-        return replica[0] if replica else str(source)
+    if replica is not None:
+        return replica[0]
     path = Path(source).expanduser()
     if path.is_file() and path.suffix.lower() in BY_SUFFIX:
         return BY_SUFFIX[path.suffix.lower()].task(path)

@@ -20,7 +20,6 @@ from waypost.paper.scores import (
     Score,
     attempt,
     checked,
-    counted,
     curve_rows,
     dots,
     failures,
@@ -36,7 +35,7 @@ from waypost.paper.scores import (
     unsure,
 )
 from waypost.paper.words import listed, many, paragraphs
-from waypost.runs import Run
+from waypost.runs import Run, in_turn
 
 SIZES = {"big": 512, "small": 128, "preset": 1024}
 SHARES = (10, 25, 40)
@@ -72,7 +71,7 @@ def executor_data(dataset: Dataset, variant: Variant) -> Dataset:
 def run(context: Context) -> Outcome:
     scores: list[Score] = []
     rows: list[Row] = []
-    for data in counted(context, context.data, "data set"):
+    for data in in_turn(context.data, "data set", context.progress):
         dataset = read(context, data)
         for variant in VARIANTS:
             seen = executor_data(dataset, variant)

@@ -17,7 +17,6 @@ from waypost.paper.scores import (
     LOOKS,
     Score,
     checked,
-    counted,
     curve_rows,
     curves,
     evaluations,
@@ -31,6 +30,7 @@ from waypost.paper.scores import (
 )
 from waypost.paper.words import listed, many, paragraphs
 from waypost.plans import plan
+from waypost.runs import in_turn
 
 POR, IQL = "POR", "IQL"
 POINTS = 5
@@ -39,7 +39,7 @@ POINTS = 5
 
 def run(context: Context) -> Outcome:
     kinds = [(data, kind) for data in context.data for kind in (POR, IQL)]
-    scores = some([_train(context, data, kind) for data, kind in counted(context, kinds, "training")])
+    scores = some([_train(context, data, kind) for data, kind in in_turn(kinds, "training", context.progress)])
     by = {(score.data, score.kind): score for score in scores}
     tables = {
         "scores": Table(

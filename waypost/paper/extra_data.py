@@ -29,7 +29,6 @@ from waypost.paper.scores import (
     Score,
     attempt,
     checked,
-    counted,
     curve_rows,
     curves,
     dots,
@@ -44,7 +43,7 @@ from waypost.paper.scores import (
     unsure,
 )
 from waypost.paper.words import listed, paragraphs
-from waypost.runs import Run
+from waypost.runs import Run, in_turn
 
 MAIN, MORE, MIX, FREE = "main", "more", "mix", "mix, action-free"
 INNER, OUTER = (0.3, 0.7), (0.2, 0.8)
@@ -80,7 +79,7 @@ def parts(dataset: Dataset) -> dict[str, Parts]:
 def run(context: Context) -> Outcome:
     scores: list[Score] = []
     rows: list[Row] = []
-    for data in counted(context, context.data, "data set"):
+    for data in in_turn(context.data, "data set", context.progress):
         given = parts(read(context, data))
         for algorithm in context.algorithms:
             for scheme in SCHEMES[algorithm]:

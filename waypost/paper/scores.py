@@ -6,7 +6,7 @@ trained by is an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,10 +19,10 @@ from waypost.data.sources import load, replica_of
 from waypost.errors import WaypostError
 from waypost.evaluation import summarise
 from waypost.paper.benchmark import origin, row_of
-from waypost.paper.experiment import Context, Item, Row
+from waypost.paper.experiment import Context, Row
 from waypost.paper.words import listed
 from waypost.plans import Plan, plan
-from waypost.runs import Run, in_turn
+from waypost.runs import Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -107,11 +107,6 @@ def trained(context: Context, algorithm: str, data: str, kind: str | None = None
     return attempt(
         context, data, kind, lambda: context.train(algorithm, data, label=label, env=row_of(data), **options)
     )
-
-
-def counted(context: Context, items: Sequence[Item], what: str) -> Iterator[Item]:
-    """The items one after the other, announced: a bar around those of the trainings would not help."""
-    return in_turn(items, what, context.progress)
 
 
 def read(context: Context, data: str) -> Dataset:

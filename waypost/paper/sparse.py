@@ -16,7 +16,6 @@ from waypost.paper.scores import (
     Mark,
     Score,
     checked,
-    counted,
     curve_rows,
     dots,
     failures,
@@ -30,6 +29,7 @@ from waypost.paper.scores import (
 )
 from waypost.paper.words import listed, many, paragraphs
 from waypost.presets import presets
+from waypost.runs import in_turn
 
 POR, SPARSE = "POR", "POR-sparse"
 
@@ -47,7 +47,7 @@ def run(context: Context) -> Outcome:
     scores = some(
         [
             trained(context, "por", data, kind, **(sparse_settings(data) if kind == SPARSE else {}))
-            for data, kind in counted(context, kinds, "training")
+            for data, kind in in_turn(kinds, "training", context.progress)
         ]
     )
     rows = [_row(score) for score in scores]

@@ -17,7 +17,6 @@ from waypost.paper.scores import (
     Mark,
     Score,
     checked,
-    counted,
     curve_rows,
     dots,
     failures,
@@ -29,6 +28,7 @@ from waypost.paper.scores import (
     unsure,
 )
 from waypost.paper.words import listed, many, paragraphs
+from waypost.runs import in_turn
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,7 +52,7 @@ def run(context: Context) -> Outcome:
         for name in context.algorithms
         if name != "rvs-g" or row_of(data) in GROUPS["AntMaze"]
     ]
-    scores = some([trained(context, name, data) for data, name in counted(context, pairs, "training")])
+    scores = some([trained(context, name, data) for data, name in in_turn(pairs, "training", context.progress)])
     columns = [name for name, members in COLUMNS.items() if set(members) & set(context.algorithms)]
     cells = {(data, name): _best(scores, data, name) for data in context.data for name in columns}
     tables = {
