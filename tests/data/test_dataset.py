@@ -159,9 +159,11 @@ def test_relabelling_cuts_at_new_terminals() -> None:
 
     data = line()
     relabelled = data.relabel(judge)
-    assert relabelled.rewards.tolist() == [-1, -2, -2.5, -4, -4.5, -6, -6.5]
-    assert relabelled.terminals.tolist() == [False, False, False, True, False, False, False]
-    assert np.flatnonzero(relabelled.ends).tolist() == [2, 3, 4, 6]
+    # The row that goes on from where the task has ended is gone.
+    assert relabelled.observations[:, 0].tolist() == [0, 1, 2, 3, 5, 6]
+    assert relabelled.rewards.tolist() == [-1, -2, -2.5, -4, -6, -6.5]
+    assert relabelled.terminals.tolist() == [False, False, False, True, False, False]
+    assert np.flatnonzero(relabelled.ends).tolist() == [2, 3, 5]
     assert data.rewards.tolist() == [1, 2, 4, 8, 16, 32, 64]
     assert seen[0][1] is data.actions
     with pytest.raises(WaypostError, match="relabelling"):

@@ -166,7 +166,9 @@ def _passable() -> Flags:
 def label_four_rooms(dataset: Dataset, variant: str) -> Dataset:
     """The data as a task sees them, with its rewards and terminals.
 
-    Rows that begin where the task has already failed are left out: nobody gets to move on from inside a river.
+    Rows that begin where the task is already over are left out: nobody gets to move on from inside a river or the
+    goal. Inside the goal every row would be an end, its step as likely to lead one way as the other, and a guide fitted
+    to many such rows stands still beside the goal.
     For the key task every episode appears twice, once starting without the key and once holding it: how (x, y)
     moves does not depend on the key, so both are true.
     """
@@ -175,7 +177,7 @@ def label_four_rooms(dataset: Dataset, variant: str) -> Dataset:
         raise WaypostError(f"{dataset.name}: has {dataset.observation_size} columns per state; four rooms needs (x, y)")
     if variant == rooms.Variant.KEY:
         dataset = _with_key(dataset)
-    dataset = dataset.keep(rooms.judge(variant, dataset.observations).rewards >= 0)
+    dataset = dataset.keep(~rooms.judge(variant, dataset.observations).terminals)
     labelled = dataset.relabel(lambda _, __, following: Labels(*rooms.judge(variant, following)))
     return labelled.named(variant.value, task=variant.value)
 

@@ -267,7 +267,8 @@ class Dataset:
         """The same transitions as another task sees them.
 
         `judge(observations, actions, next_observations)` gives rewards and terminals; an episode is
-        cut at every new terminal, and rows recorded after it begin a new one.
+        cut at every new terminal. The row recorded next begins where the task is over and is left out,
+        since nobody moves on from there; those after it begin a new episode.
         """
         labels = judge(self.observations, self.actions, self.next_observations)
         rewards = np.asarray(labels.rewards, np.float32)
@@ -275,7 +276,8 @@ class Dataset:
         _same_rows(self.name, "rewards of the relabelling", rewards, len(self))
         _same_rows(self.name, "terminals of the relabelling", terminals, len(self))
         _finite(self.name, "rewards of the relabelling", rewards)
-        return replace(self, rewards=rewards, terminals=terminals, ends=self.ends | terminals)._frozen()
+        over = np.append(False, (terminals & ~self.ends)[:-1])
+        return replace(self, rewards=rewards, terminals=terminals, ends=self.ends | terminals).keep(~over)
 
     def keep(self, rows: np.ndarray) -> Dataset:
         """Only the marked rows; where a row inside an episode is left out, the episode is cut."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from waypost.data.formats import Writer
 
 BUILT_IN: dict[str, tuple[str, Callable[[], Dataset]]] = {
-    "four-rooms": ("100 000 transitions of a goal-reaching controller and a random policy", four_rooms),
+    "four-rooms": ("nearly 100 000 transitions of a goal-reaching controller and a random policy", four_rooms),
     "four-rooms-river": ("the same transitions, rewarded by the river task", lambda: four_rooms("four-rooms-river")),
     "four-rooms-key": ("the same transitions with and without the key", lambda: four_rooms("four-rooms-key")),
     "t-maze": ("80 journeys past the junction of a T, 20 from the other side to the goal", collect_t_maze),
