@@ -10,14 +10,14 @@ RUN := runs/demo
 $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-compile --editable '.[dev]'
 	touch $@
 
 demo: $(VENV)/.installed
 	$(BIN)/waypost demo --out $(RUN) --resume
 
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile --durations 20
 
 slow: $(VENV)/.installed
 	$(BIN)/python -m pytest -m slow
