@@ -27,7 +27,7 @@ def learner(name: str) -> Any:
     """A learner of that algorithm that has compiled its chunk."""
     from waypost.agents import bc, cql, iql, td3bc
     from waypost.data.dataset import Dataset
-    from waypost.training import Learner
+    from waypost.training.loop import Learner
 
     random = np.random.default_rng(0)
     dataset = Dataset.from_arrays(

@@ -85,7 +85,7 @@ def problem(size: str) -> tuple[Any, dict[str, np.ndarray], Any]:
 def build(size: str, seeds: int, seeds_per_lane: int | None) -> Any:
     """A learner that has compiled its chunk."""
     from waypost.agents.por import POR
-    from waypost.training import Learner
+    from waypost.training.loop import Learner
 
     config, columns, spec = problem(size)
     learner = Learner(POR(config, spec, STEPS), columns, range(seeds), seeds_per_lane=seeds_per_lane)
@@ -212,7 +212,7 @@ def multiplications(size: str, updates: int, batch: int) -> Callable[[], Any]:
     import jax
     import jax.numpy as jnp
 
-    from waypost.nets import FEW
+    from waypost.agents.nets import FEW
 
     rng = np.random.default_rng(0)
 
@@ -271,8 +271,8 @@ class EvaluationWorker:
         import jax
 
         from waypost.agents.por import POR, Config
-        from waypost.data.collect import four_rooms
         from waypost.envs.tasks import TASKS
+        from waypost.recording.four_rooms import four_rooms
 
         self.task = TASKS["four-rooms"]
         config = Config(**{f"{part}_hidden": SIZES["small"][part] for part in ("value", "guide", "executor")})
@@ -281,7 +281,7 @@ class EvaluationWorker:
         self.act = jax.jit(lambda observations: agent.act(observations)[0])
 
     def together(self, paths: bool = False) -> Any:
-        from waypost.evaluation import rollouts
+        from waypost.training.evaluation import rollouts
 
         return rollouts([self.agent], self.task, EPISODES, EVALUATION_SEED, paths, environments=EPISODES)
 

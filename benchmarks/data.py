@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 import waypost
-from waypost.data.inspect import inspect
+from waypost.data.inspection import inspect
 
 OBSERVATION, ACTION, EPISODE = 27, 8, 1000
 

@@ -72,7 +72,7 @@ def own_memory() -> int:
 def learner(dataset: Any, way: str, size: str) -> Any:
     from waypost.agents.por import POR, Config
     from waypost.data.stream import Stream, sample
-    from waypost.training import Learner
+    from waypost.training.loop import Learner
 
     value, guide, executor = NETWORKS[size]
     config = Config(value_hidden=value, guide_hidden=guide, executor_hidden=executor, batch_size=BATCH)

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from waypost.agents.nets import FEW
 from waypost.agents.por import Config
-from waypost.nets import FEW
 
 
 def mlp(sizes: tuple[int, ...]) -> nn.Sequential:

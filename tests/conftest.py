@@ -23,6 +23,7 @@ os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "true")
 import jax
 from samples import walk
 
+import waypost.recording  # noqa: F401 (data made here are known by name)
 from waypost.data.dataset import Dataset
 
 

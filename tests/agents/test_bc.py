@@ -16,7 +16,7 @@ from oracles import COUNT, HIGH, LOW, ROWS, choosing_walks, numbers, walks
 from waypost.agents.bc import BC, Config, State
 from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
-from waypost.training import Learner
+from waypost.training.loop import Learner
 
 KEY = jax.random.key(7)
 SMALL: dict[str, Any] = {"hidden": (8,), "learning_rate": 0.01, "top": 0.5}

@@ -15,11 +15,11 @@ import pytest
 from constrained import Rows, both, cautious, check, decoder, differing, moved_by, normal, pair, same
 from oracles import HIGH, LOW, ROWS, TERMINAL, TIMEOUT, numbers, redrawn, walks
 
-from waypost import presets
 from waypost.agents.agent import Spec
 from waypost.agents.bcq import BCQ, BCQAgent, Config, State
 from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
+from waypost.training import presets
 
 SMALL: dict[str, Any] = {
     "perturbation": 0.3,

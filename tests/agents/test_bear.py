@@ -15,7 +15,7 @@ import pytest
 from constrained import Rows, both, cautious, check, decoder, differing, moved_by, normal, same
 from oracles import HIGH, LOW, ROWS, TERMINAL, TIMEOUT, numbers, redrawn, walks
 
-from waypost import losses, presets
+from waypost.agents import losses, presets
 from waypost.agents.agent import Spec
 from waypost.agents.bear import BEAR, BEARAgent, Config, State
 from waypost.data.dataset import Dataset

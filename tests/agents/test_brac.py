@@ -14,10 +14,10 @@ import pytest
 from constrained import Rows, both, check, differing, moved_by, normal, normal_density, same
 from oracles import HIGH, LOW, ROWS, TERMINAL, TIMEOUT, numbers, redrawn, walks
 
-from waypost import presets
 from waypost.agents.brac import BRAC, Config, State
 from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
+from waypost.training import presets
 
 SMALL: dict[str, Any] = {
     "divergence_weight": 0.5,

@@ -15,12 +15,12 @@ import pytest
 from constrained import Rows, both, check, differing, moved_by, normal, normal_density, same, tanh_gaussian
 from oracles import HIGH, LOW, ROWS, TERMINAL, TIMEOUT, adam_gradient, agree, gradient, numbers, redrawn, walks
 
-from waypost import presets
 from waypost.agents.cql import CQL, Config, CQLAgent, State
 from waypost.data.dataset import Dataset
 from waypost.envs.tasks import TASKS
 from waypost.errors import WaypostError
-from waypost.training import Learner
+from waypost.training import presets
+from waypost.training.loop import Learner
 
 SMALL: dict[str, Any] = {
     "penalty_weight": 2.0,

@@ -14,11 +14,11 @@ import pytest
 from constrained import check, moved_by, same
 from oracles import ROWS, TERMINAL, TIMEOUT, numbers, redrawn, walks
 
-from waypost import presets
 from waypost.agents.cql_discrete import Config, DiscreteCQL, State
 from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
-from waypost.training import Learner
+from waypost.training import presets
+from waypost.training.loop import Learner
 
 SMALL: dict[str, Any] = {
     "penalty_weight": 0.7,

@@ -20,8 +20,8 @@ import numpy as np
 import pytest
 
 from waypost.agents import bcq, cql, iql, td3bc
+from waypost.agents.nets import MLP
 from waypost.data.dataset import Dataset
-from waypost.nets import MLP
 
 GOLDEN = Path(__file__).parent / "d3rlpy"
 CASES = ("iql", "td3bc", "cql", "cql-lagrange", "bcq")

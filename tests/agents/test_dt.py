@@ -14,13 +14,13 @@ import pytest
 from oracles import HIGH, LOW, ROWS, TERMINAL, TIMEOUT, UNSEEN_TERMINAL, numbers, redrawn, walks
 from transformer_oracle import layer, masks, norm, transformer
 
-from waypost import presets
 from waypost.agents.dt import DT, Config, Model, State, Stretches
+from waypost.agents.nets import Bounds, Scaling
 from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
-from waypost.nets import Bounds, Scaling
-from waypost.plans import plan
-from waypost.training import Learner
+from waypost.training import presets
+from waypost.training.loop import Learner
+from waypost.training.plan import plan
 
 SMALL: dict[str, Any] = {
     "context": 4,

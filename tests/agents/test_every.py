@@ -22,8 +22,8 @@ from waypost.agents import ALGORITHMS
 from waypost.agents.agent import Agent, Algorithm
 from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
-from waypost.policy import Policy
-from waypost.training import Learner
+from waypost.training.loop import Learner
+from waypost.training.policy import Policy
 
 STEPS = 4
 CHUNK = 2

@@ -14,12 +14,12 @@ import oracles
 import pytest
 from oracles import HIGH, LOW, ROWS, TERMINAL, TIMEOUT, UNSEEN_TERMINAL, UNSEEN_TIMEOUT, numbers, redrawn, walks
 
-from waypost import presets
 from waypost.agents.agent import Spec
 from waypost.agents.iql import IQL, Config, State
 from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
-from waypost.training import Learner
+from waypost.training import presets
+from waypost.training.loop import Learner
 
 SMALL: dict[str, Any] = {
     "hidden": (8,),

@@ -9,7 +9,7 @@ import pytest
 
 from waypost.agents import ALGORITHMS
 from waypost.data.dataset import Dataset
-from waypost.training import Learner
+from waypost.training.loop import Learner
 
 STEPS = 600
 ROWS = 8

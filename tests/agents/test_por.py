@@ -20,7 +20,7 @@ from waypost.agents.agent import Spec
 from waypost.agents.por import POR, Config, PORAgent, State
 from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
-from waypost.training import Learner
+from waypost.training.loop import Learner
 
 SMALL: dict[str, Any] = {
     "value_hidden": (8,),

@@ -14,15 +14,15 @@ import pytest
 from oracles import HIGH, LOW, ROWS, TERMINAL, TIMEOUT, UNSEEN_TERMINAL, UNSEEN_TIMEOUT, numbers, redrawn, walks
 
 import waypost
-from waypost import presets
+from waypost.agents.nets import Bounds, Scaling
 from waypost.agents.rvs import DROPOUT, GOALS, GoalConfig, ReturnConfig, RvS, RvSG, RvSR, State
 from waypost.data.dataset import Dataset
 from waypost.envs import four_rooms, t_maze
 from waypost.envs.tasks import TASKS
 from waypost.errors import WaypostError
-from waypost.nets import Bounds, Scaling
-from waypost.plans import plan
-from waypost.training import Learner
+from waypost.training import presets
+from waypost.training.loop import Learner
+from waypost.training.plan import plan
 
 SMALL: dict[str, Any] = {"hidden": (8,), "learning_rate": 0.01}
 CHANGES: dict[str, Any] = {

@@ -16,12 +16,12 @@ import pytest
 from constrained import Rows, both, check, differing, moved_by, normal, same
 from oracles import HIGH, LOW, ROWS, TERMINAL, TIMEOUT, numbers, redrawn, walks
 
-from waypost import presets
 from waypost.agents.td3bc import TD3BC, Config, State
 from waypost.data.dataset import Dataset
 from waypost.envs.tasks import TASKS
 from waypost.errors import WaypostError
-from waypost.training import Learner
+from waypost.training import presets
+from waypost.training.loop import Learner
 
 SMALL: dict[str, Any] = {
     "target_noise": 0.4,

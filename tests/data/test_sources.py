@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import waypost
-from waypost.data.sources import BUILT_IN, recorded_task, replica_file, replica_of
+from waypost.data.sources import RECIPES, kept_file, recipe_of, recorded_task
 from waypost.errors import WaypostError
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", [name for name, each in RECIPES.items() if each.transitions is None])
 def test_every_built_in_name_loads_and_has_its_task(name: str) -> None:
     data = waypost.load(name)
     assert data.name == name
@@ -64,11 +65,11 @@ def test_a_replica_is_recorded_once_and_kept(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("WAYPOST_DATA", str(tmp_path))
     recorded: list[tuple[str, int | None]] = []
 
-    def collect(name: str, transitions: int | None, progress: object) -> waypost.Dataset:
-        recorded.append((name, transitions))
-        return waypost.load("t-maze").named(name, task=name)
+    def make(transitions: int | None, progress: object) -> waypost.Dataset:
+        recorded.append(("hopper-medium", transitions))
+        return waypost.load("t-maze").named("hopper-medium", task="hopper-medium")
 
-    monkeypatch.setattr("waypost.data.sources.collect", collect)
+    monkeypatch.setitem(RECIPES, "hopper-medium", replace(RECIPES["hopper-medium"], make=make))
     first, again = waypost.load("hopper-medium"), waypost.load("hopper-medium")
     assert recorded == [("hopper-medium", None)]
     assert first.name == again.name == first.task == "hopper-medium"
@@ -98,12 +99,13 @@ def test_a_replica_is_recorded_once_and_kept(tmp_path: Path, monkeypatch: pytest
     ],
 )
 def test_a_number_after_a_replicas_name_is_that_of_its_transitions(name: str, replica: tuple[str, int | None]) -> None:
-    assert replica_of(name) == replica
+    found = recipe_of(name)
+    assert (found and (found[0].name, found[1])) == replica
 
 
 def test_other_sizes_and_seeds_of_a_replica_have_files_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WAYPOST_DATA", "kept")
-    assert replica_file("hopper-medium") == replica_file("hopper-medium", 1_000_000) == Path("kept/hopper-medium.npz")
-    assert replica_file("hopper-medium", 500, 3) == Path("kept/hopper-medium-500-seed3.npz")
+    assert kept_file("hopper-medium") == kept_file("hopper-medium", 1_000_000) == Path("kept/hopper-medium.npz")
+    assert kept_file("hopper-medium", 500, 3) == Path("kept/hopper-medium-500-seed3.npz")
     monkeypatch.delenv("WAYPOST_DATA")
-    assert replica_file("hopper-medium") == Path.home() / ".waypost/data/hopper-medium.npz"
+    assert kept_file("hopper-medium") == Path.home() / ".waypost/data/hopper-medium.npz"

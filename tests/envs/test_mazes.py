@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from waypost.data.actors import Route
 from waypost.envs import mazes
 from waypost.envs.mazes import ANT_SCALE, MAZES, POINT_SCALE, AntMaze, Maze, PointMaze, distances, next_cell
 from waypost.errors import WaypostError
+from waypost.recording.controllers import Route
 
 IDS = [f"waypost/{body}-{maze}-v0" for body in ("AntMaze", "PointMaze") for maze in MAZES]
 

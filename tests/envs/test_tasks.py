@@ -16,7 +16,7 @@ from waypost.envs import t_maze
 from waypost.envs.mazes import AntMaze
 from waypost.envs.tasks import TASKS, Protocol, Task, common_suite, task
 from waypost.errors import WaypostError
-from waypost.evaluation import rollouts
+from waypost.training.evaluation import rollouts
 
 
 def test_scores() -> None:

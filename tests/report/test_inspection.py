@@ -12,11 +12,11 @@ import pytest
 from rich.console import Console
 from test_page import Outline, assert_self_contained
 
-from waypost import screen
 from waypost.agents import ALGORITHMS
+from waypost.cli import screen
 from waypost.data.dataset import Dataset
-from waypost.data.findings import Column
-from waypost.data.inspect import inspect
+from waypost.data.inspection import inspect
+from waypost.data.inspection.findings import Column
 from waypost.report import inspection as page
 from waypost.report.page import DASH, SPACE
 

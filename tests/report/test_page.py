@@ -9,8 +9,8 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from waypost.figures import World
 from waypost.report import page
-from waypost.report.figures import World
 
 MEASURES = ("return", "score", "success_rate", "episode_length")
 VOID = {"meta", "img", "br", "link", "input", "hr"}

@@ -23,10 +23,10 @@ import jax
 import numpy as np
 import optax
 
+from waypost.agents.nets import Bounds, Choices
 from waypost.data.dataset import Dataset
-from waypost.data.rewards import Convention
 from waypost.errors import WaypostError
-from waypost.nets import Bounds, Choices
+from waypost.types import Convention
 
 Array = jax.Array
 Batch = Mapping[str, Array]

@@ -27,8 +27,8 @@ from waypost.agents.agent import (
     descend,
     observation_scaling,
 )
+from waypost.agents.nets import Bounds, Categorical, Choices, Gaussian, Scaling, policy
 from waypost.data.dataset import Dataset
-from waypost.nets import Bounds, Categorical, Choices, Gaussian, Scaling, policy
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from waypost import losses
+from waypost.agents import losses
 from waypost.agents.agent import (
     Agent,
     Algorithm,
@@ -41,9 +41,9 @@ from waypost.agents.agent import (
     observation_scaling,
     transitions,
 )
+from waypost.agents.nets import MLP, VAE, Bounds, Choices, Scaling, Twin, beside, clipped_normal
 from waypost.data.dataset import Dataset
-from waypost.data.rewards import Convention
-from waypost.nets import MLP, VAE, Bounds, Choices, Scaling, Twin, beside, clipped_normal
+from waypost.types import Convention
 
 
 @dataclass(frozen=True)

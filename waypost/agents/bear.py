@@ -30,7 +30,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from waypost import losses
+from waypost.agents import losses
 from waypost.agents.agent import (
     Agent,
     Algorithm,
@@ -46,9 +46,9 @@ from waypost.agents.agent import (
     observation_scaling,
     transitions,
 )
+from waypost.agents.nets import VAE, Bounds, Choices, Scaling, TanhGaussian, Twin, beside, clipped_normal
 from waypost.data.dataset import Dataset
-from waypost.data.rewards import Convention
-from waypost.nets import VAE, Bounds, Choices, Scaling, TanhGaussian, Twin, beside, clipped_normal
+from waypost.types import Convention
 
 LOG_MULTIPLIER_RANGE = (-5.0, 10.0)
 """Where the logarithm of lambda is kept."""

@@ -27,7 +27,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from waypost import losses
+from waypost.agents import losses
 from waypost.agents.agent import (
     Agent,
     Algorithm,
@@ -43,9 +43,9 @@ from waypost.agents.agent import (
     observation_scaling,
     transitions,
 )
+from waypost.agents.nets import Bounds, Choices, Scaling, TanhGaussian, Twin, beside
 from waypost.data.dataset import Dataset
-from waypost.data.rewards import Convention
-from waypost.nets import Bounds, Choices, Scaling, TanhGaussian, Twin, beside
+from waypost.types import Convention
 
 LOG_STD_RANGE = (-5.0, 0.0)
 """Where a tanh maps the log spreads of policy and behaviour."""

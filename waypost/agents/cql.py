@@ -30,7 +30,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from waypost import losses
+from waypost.agents import losses
 from waypost.agents.agent import (
     Agent,
     Algorithm,
@@ -46,9 +46,9 @@ from waypost.agents.agent import (
     observation_scaling,
     transitions,
 )
+from waypost.agents.nets import LOG_STD_RANGE, Bounds, Scaling, TanhGaussian, Twin, beside
 from waypost.data.dataset import Dataset
-from waypost.data.rewards import Convention
-from waypost.nets import LOG_STD_RANGE, Bounds, Scaling, TanhGaussian, Twin, beside
+from waypost.types import Convention
 
 LARGEST_FACTOR = 1e6
 """Where the Lagrange version's factor stops growing."""

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from waypost import losses
+from waypost.agents import losses
 from waypost.agents.agent import (
     Agent,
     Algorithm,
@@ -38,9 +38,9 @@ from waypost.agents.agent import (
     observation_scaling,
     transitions,
 )
+from waypost.agents.nets import MLP, Choices, Scaling
 from waypost.data.dataset import Dataset
-from waypost.data.rewards import Convention
-from waypost.nets import MLP, Choices, Scaling
+from waypost.types import Convention
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from waypost import losses
+from waypost.agents import losses
 from waypost.agents.agent import (
     AS_RECORDED,
     Agent,
@@ -42,9 +42,9 @@ from waypost.agents.agent import (
     observation_scaling,
     to_go,
 )
+from waypost.agents.nets import MLP, Bounds, LayerNorm, Scaling
+from waypost.agents.transformer import Transformer
 from waypost.data.dataset import Dataset
-from waypost.nets import MLP, Bounds, LayerNorm, Scaling
-from waypost.transformer import Transformer
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from waypost import losses
+from waypost.agents import losses
 from waypost.agents.agent import (
     Agent,
     Algorithm,
@@ -41,8 +41,8 @@ from waypost.agents.agent import (
     descend,
     transitions,
 )
+from waypost.agents.nets import MLP, Bounds, Categorical, Choices, Gaussian, Twin, beside, policy
 from waypost.data.dataset import Dataset
-from waypost.nets import MLP, Bounds, Categorical, Choices, Gaussian, Twin, beside, policy
 
 EDGE = 1e-5
 """How far inside their bounds, scaled to [-1, 1], the data's actions are taken: a tanh never gets to 1."""

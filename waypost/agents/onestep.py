@@ -32,7 +32,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from waypost import losses
+from waypost.agents import losses
 from waypost.agents.agent import (
     Agent,
     Algorithm,
@@ -46,10 +46,10 @@ from waypost.agents.agent import (
     check_settings,
     descend,
 )
+from waypost.agents.nets import MLP, Bounds, TanhGaussian, beside
 from waypost.data.dataset import Dataset
-from waypost.data.rewards import Convention
 from waypost.errors import WaypostError
-from waypost.nets import MLP, Bounds, TanhGaussian, beside
+from waypost.types import Convention
 
 EDGE = 1e-4
 """How far inside (-1, 1) the data's actions are taken for their likelihood."""

@@ -35,7 +35,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from waypost import losses
+from waypost.agents import losses
 from waypost.agents.agent import (
     Agent,
     Algorithm,
@@ -50,9 +50,9 @@ from waypost.agents.agent import (
     descend,
     steps_of,
 )
+from waypost.agents.nets import Bounds, Categorical, Choices, Gaussian, Scaling, Twin, policy
 from waypost.data.dataset import Dataset, moments
 from waypost.errors import MissingPart, WaypostError
-from waypost.nets import Bounds, Categorical, Choices, Gaussian, Scaling, Twin, policy
 
 
 @dataclass(frozen=True)

@@ -41,9 +41,9 @@ from waypost.agents.agent import (
     observation_scaling,
     to_go,
 )
+from waypost.agents.nets import Bounds, Categorical, Choices, Gaussian, Scaling, beside, policy, thinned
 from waypost.data.dataset import Dataset, moments
 from waypost.errors import WaypostError
-from waypost.nets import Bounds, Categorical, Choices, Gaussian, Scaling, beside, policy, thinned
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from waypost import losses
+from waypost.agents import losses
 from waypost.agents.agent import (
     Agent,
     Algorithm,
@@ -37,9 +37,9 @@ from waypost.agents.agent import (
     observation_scaling,
     transitions,
 )
+from waypost.agents.nets import MLP, Bounds, Scaling, Twin, beside
 from waypost.data.dataset import Dataset
-from waypost.data.rewards import Convention
-from waypost.nets import MLP, Bounds, Scaling, Twin, beside
+from waypost.types import Convention
 
 
 @dataclass(frozen=True)

@@ -6,27 +6,18 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from waypost.errors import WaypostError
-
-Floats = NDArray[np.float32]
-Flags = NDArray[np.bool_]
+from waypost.types import Flags, Floats, Labels
 
 MOST_CHOICES = 1 << 24
 """Whole numbers up to here are exact as 32-bit floats."""
 WHOLE = "actions are stored as whole numbers"
 """How the note of a reader begins that had to judge whether they are numbered."""
-
-
-class Labels(NamedTuple):
-    """What a task says about transitions: their reward, and whether the task ended there."""
-
-    rewards: Floats
-    terminals: Flags
 
 
 @dataclass(frozen=True, eq=False)

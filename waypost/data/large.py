@@ -10,9 +10,10 @@ from typing import Literal
 from waypost.data.columns import Columns
 from waypost.data.dataset import Dataset
 from waypost.data.mapped import is_mapped, map_npz, mappable
-from waypost.data.sources import Progress, as_said, load
+from waypost.data.sources import as_said, load
 from waypost.errors import WaypostError
-from waypost.memory import available_memory
+from waypost.resources import available_memory
+from waypost.types import Count
 
 Choice = Literal["auto", "always", "never"]
 """Whether data are streamed from the disk instead of being held in memory; auto: if they would not fit."""
@@ -28,7 +29,7 @@ def obtain(
     columns: Columns,
     choice: Choice,
     device_room: Callable[[], int | None],
-    progress: Progress | None = None,
+    progress: Count | None = None,
 ) -> tuple[Dataset, bool]:
     """The data, and whether they are to be streamed.
 

@@ -23,12 +23,12 @@ from typing import IO, Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.lib import format as npy
 
-from waypost.checkpoint import replacing
 from waypost.data.dataset import Dataset, Numbering, common_count, numbering
 from waypost.data.formats.arrays import BOUNDS, ROWS, facts_of, read_facts
 from waypost.data.formats.npz import MARK
 from waypost.data.formats.reading import reading
 from waypost.errors import WaypostError
+from waypost.files import replacing
 
 ALIGNMENT = 64
 """Arrays in files by `NpzWriter` begin at multiples of this, which is what processors and XLA like best."""

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 
 from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
-
-Convention = Literal["recorded", "goal", "centred-goal", "return-range"]
-"""How rewards are rewritten for learning.
-
-recorded      as they are in the data
-goal          for 0/1 goal tasks: r - 1, so every step costs 1 and arriving is free; an end that is not the
-              goal costs what never arriving would, 1 / (1 - gamma), or failing early would look cheap
-centred-goal  for 0/1 goal tasks, as CQL's authors did: 4 (r - 0.5)
-return-range  for dense rewards: r * 1000 / (best - worst episode return)
-"""
+from waypost.types import Convention
 
 
 def learning_rewards(dataset: Dataset, convention: Convention, discount: float) -> Dataset:

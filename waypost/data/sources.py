@@ -6,43 +6,46 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from waypost.data.collect import four_rooms
 from waypost.data.columns import Columns, build
 from waypost.data.dataset import Dataset, concatenate
-from waypost.data.replicas import REPLICAS, collect
-from waypost.data.t_maze import collect_t_maze
 from waypost.errors import WaypostError
+from waypost.types import Count
 
 if TYPE_CHECKING:
     from waypost.data.formats import Writer
-
-BUILT_IN: dict[str, tuple[str, Callable[[], Dataset]]] = {
-    "four-rooms": ("nearly 100 000 transitions of a goal-reaching controller and a random policy", four_rooms),
-    "four-rooms-river": ("the same transitions, rewarded by the river task", lambda: four_rooms("four-rooms-river")),
-    "four-rooms-key": ("the same transitions with and without the key", lambda: four_rooms("four-rooms-key")),
-    "t-maze": ("80 journeys past the junction of a T, 20 from the other side to the goal", collect_t_maze),
-}
-"""Data sets made on the spot, by name: what they are, and how."""
 
 Source = Any
 """A name, a file, a folder, a mapping of arrays, a pandas or pyarrow table, or a Dataset."""
 
 
-Progress = Callable[[int, int], None]
-"""Told how many transitions of how many are recorded."""
+@dataclass(frozen=True)
+class Recipe:
+    """How data of some name are made here."""
+
+    name: str
+    summary: str
+    make: Callable[[int | None, Count | None], Dataset]
+    """Makes so many transitions, by default as many as the set has."""
+    transitions: int | None = None
+    """How many that are, for data that take long to make: they are kept in a file, and NAME-NUMBER is a shorter set."""
 
 
-def load(source: Source, columns: Columns | None = None, progress: Progress | None = None) -> Dataset:
+RECIPES: dict[str, Recipe] = {}
+"""Data that can be made here, by name; `waypost.recording` puts in its own."""
+
+
+def load(source: Source, columns: Columns | None = None, progress: Count | None = None) -> Dataset:
     """The data of a source, checked: see `read` for what it may be."""
     return read(source, columns, progress).checked()
 
 
-def read(source: Source, columns: Columns | None = None, progress: Progress | None = None) -> Dataset:
+def read(source: Source, columns: Columns | None = None, progress: Count | None = None) -> Dataset:
     """The data of a source, as far as they are well-formed; NaN and infinities may still be in them.
 
     a name      built in (`waypost list`), of a replica (`hopper-medium`: recorded on first use and kept in the folder
@@ -70,7 +73,7 @@ def parts(source: str | Path) -> list[str]:
     found = []
     for name in _parts(str(source)):
         path = Path(name).expanduser()
-        plain = name not in BUILT_IN and path.is_dir() and not _is_minari(path)
+        plain = name not in RECIPES and path.is_dir() and not _is_minari(path)
         found += [str(file) for file in _files(path)] if plain else [name]
     return found
 
@@ -118,11 +121,9 @@ def recorded_task(source: str | Path) -> str | None:
     """The task a file or a Minari set says its rewards belong to, without reading the rows."""
     from waypost.data.formats import BY_SUFFIX, minari
 
-    if str(source) in BUILT_IN:
-        return str(source)
-    replica = replica_of(str(source))
-    if replica is not None:
-        return replica[0]
+    made = recipe_of(str(source))
+    if made is not None:
+        return made[0].name
     path = Path(source).expanduser()
     if path.is_file() and path.suffix.lower() in BY_SUFFIX:
         return BY_SUFFIX[path.suffix.lower()].task(path)
@@ -139,12 +140,10 @@ def _parts(source: str) -> list[str]:
     return [source] if "+" not in source or Path(source).exists() else [part.strip() for part in source.split("+")]
 
 
-def _one(name: str, columns: Columns, progress: Progress | None) -> Dataset:
-    if name in BUILT_IN:
-        return BUILT_IN[name][1]()
-    replica = replica_of(name)
-    if replica is not None:
-        return _replica(*replica, progress).named(name)
+def _one(name: str, columns: Columns, progress: Count | None) -> Dataset:
+    made = recipe_of(name)
+    if made is not None:
+        return _made(*made, progress).named(name)
     path = Path(name).expanduser()
     if path.is_dir():
         return _folder(path, columns)
@@ -154,9 +153,10 @@ def _one(name: str, columns: Columns, progress: Progress | None) -> Dataset:
         return _d4rl(name, columns)
     if _looks_like_id(name):
         return _minari(name, columns)
+    built_in = ", ".join(name for name, recipe in RECIPES.items() if recipe.transitions is None)
     raise WaypostError(
-        f"{name}: neither a file nor a data set of that name; built in are {', '.join(BUILT_IN)}; "
-        f"`waypost list` shows replicas, files end in {', '.join(_suffixes())}, Minari's names in a version (-v0)"
+        f"{name}: neither a file nor a data set of that name; built in are {built_in}; `waypost list` shows replicas, "
+        f"files end in {', '.join(_suffixes())}, Minari's names in a version (-v0)"
     )
 
 
@@ -258,28 +258,31 @@ def data_folders() -> list[Path]:
     return [data_folder(), Path(own).expanduser()]
 
 
-def replica_of(name: str) -> tuple[str, int | None] | None:
-    """The replica a name stands for and how many transitions it has, None for D4RL's number; None if it is no replica.
+def recipe_of(name: str) -> tuple[Recipe, int | None] | None:
+    """How the data of a name are made and how many transitions of them are meant; None if they are not made here.
 
     hopper-medium is the whole set, hopper-medium-20000 one of 20 000 transitions.
     """
+    if name in RECIPES:
+        return RECIPES[name], None
     whole, _, number = name.rpartition("-")
-    if name in REPLICAS:
-        return name, None
-    return (whole, int(number)) if whole in REPLICAS and re.fullmatch("[1-9][0-9]*", number) else None
+    short = whole in RECIPES and RECIPES[whole].transitions and re.fullmatch("[1-9][0-9]*", number)
+    return (RECIPES[whole], int(number)) if short else None
 
 
-def replica_file(name: str, transitions: int | None = None, seed: int = 0) -> Path:
-    """Where a replica is kept; the plain name is that of the whole set with seed 0."""
-    usual = transitions in (None, REPLICAS[name].transitions)
+def kept_file(name: str, transitions: int | None = None, seed: int = 0) -> Path:
+    """Where data that take long to make are kept; the plain name is that of the whole set with seed 0."""
+    usual = transitions in (None, RECIPES[name].transitions)
     return data_folder() / f"{name}{'' if usual else f'-{transitions}'}{f'-seed{seed}' if seed else ''}.npz"
 
 
-def _replica(name: str, transitions: int | None, progress: Progress | None) -> Dataset:
-    """From its file, or recorded once and kept."""
-    file = replica_file(name, transitions)
+def _made(recipe: Recipe, transitions: int | None, progress: Count | None) -> Dataset:
+    """Made on the spot, or once and kept."""
+    if recipe.transitions is None:
+        return recipe.make(None, progress)
+    file = kept_file(recipe.name, transitions)
     if not file.is_file():
-        save(collect(name, transitions, progress=progress), file)
+        save(recipe.make(transitions, progress), file)
     return _file(file, Columns())
 
 

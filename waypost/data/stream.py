@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from waypost.data.dataset import Dataset, Flags
+from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
+from waypost.types import Flags
 
 Columns = dict[str, np.ndarray]
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import cache
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import gymnasium as gym
 import numpy as np
@@ -22,9 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from waypost.envs.layout import Layout, Rectangle
 from waypost.errors import WaypostError
-
-Floats = NDArray[np.float32]
-Flags = NDArray[np.bool_]
+from waypost.types import Flags, Floats, Labels
 
 
 class Variant(StrEnum):
@@ -62,13 +60,6 @@ WALLS.setflags(write=False)
 RIVER: Flags = np.zeros((SIZE, SIZE), bool)
 RIVER[5:9, 12] = RIVER[12, 5:9] = True
 RIVER.setflags(write=False)
-
-
-class Outcome(NamedTuple):
-    """What a task says about transitions: their reward, and whether the task ended there."""
-
-    rewards: Floats
-    terminals: Flags
 
 
 # -- the rules: functions of positions, (..., 2), or observations, (n, 2 or 3) -----------------------
@@ -126,14 +117,14 @@ def advance(variant: str, observations: Floats, actions: ArrayLike) -> Floats:
     return following
 
 
-def judge(variant: str, next_observations: Floats) -> Outcome:
+def judge(variant: str, next_observations: Floats) -> Labels:
     """Rewards and terminals of the transitions that led to these observations."""
     variant = Variant(variant)
     wins = in_goal(next_observations[:, :2])
     drowns = np.zeros_like(wins) if variant == Variant.PLAIN else in_river(next_observations[:, :2])
     if variant == Variant.KEY:
         wins &= next_observations[:, 2] > 0.5
-    return Outcome(wins.astype(np.float32) - drowns.astype(np.float32), wins | drowns)
+    return Labels(wins.astype(np.float32) - drowns.astype(np.float32), wins | drowns)
 
 
 def _in_box(positions: Floats, centre: Floats) -> Flags:

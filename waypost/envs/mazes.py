@@ -21,8 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from waypost.envs.layout import Layout, Rectangle
 from waypost.errors import WaypostError
+from waypost.types import Floats
 
-Floats = NDArray[np.float32]
 Cell = tuple[int, int]
 """Row and column, counted from the upper left corner."""
 

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from waypost.envs.layout import Layout
-
-Floats = NDArray[np.float32]
+from waypost.types import Floats
 
 ARM = 5.0
 """Length of each arm."""

@@ -14,10 +14,10 @@ from gymnasium.vector import AutoresetMode
 import waypost.envs.four_rooms as four_rooms
 import waypost.envs.mazes as mazes
 import waypost.envs.t_maze as t_maze
-from waypost.data.rewards import Convention
 from waypost.envs.locomotion import BODIES, Body, quiet_models
 from waypost.envs.mazes import ANT_SCALE, MAZES, POINT_SCALE
 from waypost.errors import WaypostError
+from waypost.types import Convention
 
 
 @dataclass(frozen=True)

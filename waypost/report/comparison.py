@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from waypost.comparison import BEHAVIOUR, HEADER, Comparison, Entry, cells
-from waypost.report.figures import AXIS_LABELS, INK, STYLED, by_seed, draw_seeds, new_figure, step_axis
+from waypost.figures import AXIS_LABELS, INK, STYLED, by_seed, draw_seeds, new_figure, step_axis, to_png
+from waypost.files import write_bytes, write_text
 from waypost.report.page import Picture, picture, template
+from waypost.studies.comparison import BEHAVIOUR, HEADER, Comparison, Entry, as_csv, as_markdown, cells
 
 REFERENCE = "#d55e00"
 PANELS = 4
@@ -23,6 +25,18 @@ class Part(NamedTuple):
     caption: str
     rows: list[tuple[str, list[str]]]
     pictures: list[Picture]
+
+
+def write_comparison(comparison: Comparison, folder: Path) -> None:
+    """Write the tables, the pictures and the page."""
+    write_text(folder / "results.csv", as_csv(comparison))
+    write_text(folder / "results.md", as_markdown(comparison))
+    write_text(folder / "compare.html", render_comparison(comparison))
+    for data in comparison.data:
+        entries = comparison.of(data)
+        if any(entry.run is not None for entry in entries):
+            for name, figure in (("scores", scores(entries)), ("curves", curves(entries))):
+                write_bytes(folder / Path(data).stem / f"{name}.png", to_png(figure))
 
 
 def render_comparison(comparison: Comparison) -> str:

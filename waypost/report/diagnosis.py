@@ -8,10 +8,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from waypost.checkpoint import write_bytes, write_json, write_text
-from waypost.diagnosis import Diagnosis
-from waypost.directory import table
-from waypost.report.figures import INK, STYLED, new_figure, to_png, to_svg
+from waypost.figures import INK, STYLED, new_figure, to_png, to_svg
+from waypost.files import table, write_bytes, write_json, write_text
+from waypost.studies.diagnosis import Diagnosis
 
 PARTS = {
     "l1": ("l1\nguide beyond\nthe data", "#0072b2"),

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from waypost.checkpoint import read_json
-from waypost.paper import EXPERIMENTS
-from waypost.paper.experiment import Experiment
-from waypost.paper.run import Record, cell, how, numeric
+from waypost.files import read_json, write_text
 from waypost.report.page import embed, template
+from waypost.studies.paper import EXPERIMENTS
+from waypost.studies.paper.experiment import Experiment
+from waypost.studies.paper.run import Record, cell, finished, how, numeric
 
 WIDE, COLUMNS = 450.0, 5
 """Pictures of more points and tables of more columns would be unreadable in half the width of the page."""
@@ -51,6 +51,11 @@ class Part(NamedTuple):
     pictures: list[Shown]
     tables: list[Numbers]
     files: list[str]
+
+
+def write_gallery(out: Path) -> None:
+    """Write paper.html about all experiments of a folder that are finished."""
+    write_text(out / "paper.html", render_gallery(out, finished(out)))
 
 
 def render_gallery(out: Path, records: dict[str, Record]) -> str:

@@ -14,11 +14,11 @@ from matplotlib.ticker import MaxNLocator
 
 from waypost.agents import ALGORITHMS
 from waypost.agents.agent import Algorithm
-from waypost.checkpoint import write_text
-from waypost.data.checks import no_signal
 from waypost.data.dataset import Dataset
-from waypost.data.findings import Column, Inspection, Support
-from waypost.report.figures import INK, STYLED, colour_bar, new_figure
+from waypost.data.inspection.checks import no_signal
+from waypost.data.inspection.findings import Column, Inspection, Support
+from waypost.figures import INK, STYLED, colour_bar, new_figure
+from waypost.files import write_text
 from waypost.report.page import DASH, SPACE, Picture, picture, template
 
 SAMPLE = 200_000

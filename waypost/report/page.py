@@ -15,8 +15,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from waypost.report import figures
-from waypost.report.figures import Columns, World
+from waypost import figures
+from waypost.figures import Columns, World
 
 DASH = "\N{EN DASH}"
 SPACE = "\N{NO-BREAK SPACE}"

@@ -9,10 +9,10 @@ from pathlib import Path
 from waypost.data.columns import Columns
 from waypost.data.dataset import Dataset
 from waypost.data.formats import hdf5, minari, npz, tables
+from waypost.types import Count
 
-Progress = Callable[[int, int], None]
 Reader = Callable[[Path, Columns], Dataset]
-Writer = Callable[[Dataset, Path, Progress | None], None]
+Writer = Callable[[Dataset, Path, Count | None], None]
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from waypost.checkpoint import replacing
 from waypost.data.columns import Columns
 from waypost.data.dataset import Dataset
 from waypost.data.formats.arrays import facts_of, from_arrays, rows_of, task_of
 from waypost.data.formats.reading import plausible, reading
+from waypost.files import replacing
 
 MARK = "waypost"
 

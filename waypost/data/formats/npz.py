@@ -12,11 +12,11 @@ from typing import IO, Any
 import numpy as np
 from numpy.lib import format as npy
 
-from waypost.checkpoint import replacing
 from waypost.data.columns import Columns
 from waypost.data.dataset import Dataset
 from waypost.data.formats.arrays import facts_of, from_arrays, rows_of, task_of
 from waypost.data.formats.reading import plausible, reading
+from waypost.files import replacing
 
 MARK = "waypost"
 """The array whose presence says that the file is one of ours; it holds the facts as JSON."""

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from waypost.errors import WaypostError
-from waypost.memory import available_memory
+from waypost.resources import available_memory
 
 MOST_PACKED = 1100
 """No packing in use makes data smaller than by this factor; what claims more is damaged."""

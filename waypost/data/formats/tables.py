@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from waypost.checkpoint import replacing
 from waypost.data.columns import Columns, build
 from waypost.data.dataset import Dataset
 from waypost.data.formats.arrays import BOUNDS, ROWS, facts_of, known_count, read_facts, rows_of, task_of
 from waypost.data.formats.reading import plausible, reading
 from waypost.errors import WaypostError
+from waypost.files import replacing
 
 MARK = b"waypost"
 ROWS_PER_GROUP = 1 << 17

@@ -1,0 +1,220 @@
+"""The remade data sets: true transitions, D4RL's recipes, the same bytes whoever records them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from waypost.data import replicas
+from waypost.data.dataset import Dataset
+from waypost.envs.locomotion import BODIES
+from waypost.envs.mazes import ANT_SCALE, MAZES, POINT_SCALE, at_goal
+from waypost.envs.tasks import TASKS
+from waypost.errors import WaypostError
+from waypost.recording.replicas import REPLICAS, Running, collect
+
+FIFTEEN = {
+    *(f"{body}-{data}" for body in BODIES for data in ("medium", "medium-replay", "medium-expert")),
+    *(f"antmaze-{data}" for data in ("umaze", "umaze-diverse")),
+    *(f"antmaze-{maze}-{data}" for maze in ("medium", "large") for data in ("play", "diverse")),
+}
+
+
+@pytest.fixture(autouse=True)
+def small_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Units small enough that even short data consist of several."""
+    monkeypatch.setattr(replicas, "UNIT", 400)
+
+
+def check_chains(data: Dataset) -> None:
+    """Inside an episode every row begins where the one before led; elsewhere it does not."""
+    inside = ~data.ends[:-1]
+    assert (data.observations[1:][inside] == data.next_observations[:-1][inside]).all()
+    assert (data.observations[1:][~inside] != data.next_observations[:-1][~inside]).any(axis=1).all()
+    assert data.next_valid.all()
+    assert not any("unmarked" in note for note in data.notes), "every end is marked"
+
+
+def test_there_are_the_fifteen_and_the_others() -> None:
+    more = {f"{body}-{data}" for body in BODIES for data in ("random", "expert")}
+    assert set(REPLICAS) == FIFTEEN | more | {f"pointmaze-{maze}" for maze in MAZES}
+    assert set(REPLICAS) <= set(TASKS)
+    sizes = {name: REPLICAS[name].transitions for name in REPLICAS}
+    assert [sizes[f"{body}-medium-replay"] for body in BODIES] == [402_000, 202_000, 302_000]
+    assert {sizes[name] for name in FIFTEEN if name.endswith("-expert")} == {2_000_000}
+    assert {sizes[name] for name in FIFTEEN if name.startswith("antmaze") or name.endswith("medium")} == {1_000_000}
+
+
+@pytest.mark.parametrize("name", REPLICAS)
+def test_every_replica_can_be_collected(name: str) -> None:
+    data = collect(name, 60, workers=1)
+    assert len(data) == 60
+    assert data.name == data.task == name
+    assert len(data.observation_names) == data.observation_size
+    low, high = data.action_low, data.action_high
+    assert low is not None
+    assert high is not None
+    assert (low == -1).all()
+    assert (high == 1).all()
+    assert np.abs(data.require("actions")).max() <= 1
+    check_chains(data)
+
+
+@pytest.mark.parametrize("name", ["hopper-medium-replay", "antmaze-umaze-diverse", "pointmaze-umaze"])
+def test_same_seed_same_bytes_whoever_shares_the_work(name: str) -> None:
+    alone = collect(name, 1500, seed=3, workers=1)
+    assert collect(name, 1500, seed=3, workers=2).fingerprint() == alone.fingerprint()
+    assert collect(name, 1500, seed=4, workers=1).fingerprint() != alone.fingerprint()
+
+
+def test_seeds_are_derived_from_who_acts() -> None:
+    keys = {scene.key for replica in REPLICAS.values() for _, scene in replica.stages}
+    # These strings are part of what a seed stands for.
+    assert {"hopper/0/drawn", "hopper/160000/drawn", "hopper/380000/mean", "point/umaze"} <= keys
+    assert {"ant/2600000/umaze/fixed", "ant/2600000/medium/play", "ant/2600000/large/diverse"} <= keys
+    assert len(keys) == 3 * 2 + (8 + 10 + 5) + 6 + 3
+
+
+def test_fewer_transitions_are_the_first_of_more() -> None:
+    more, fewer = collect("hopper-medium", 1500, workers=1), collect("hopper-medium", 1000, workers=1)
+    assert (more.observations[:1000] == fewer.observations).all()
+    assert (more.ends[:999] == fewer.ends[:999]).all()
+    assert fewer.timeouts[-1], "the end of the recording is not the end of the task"
+
+
+def test_hoppers_fall_and_only_then_end() -> None:
+    data = collect("hopper-medium-replay", 3000, workers=1)
+    check_chains(data)
+    height, angle = data.next_observations[:, 0], data.next_observations[:, 1]
+    fallen = (height <= 0.7) | (np.abs(angle) >= 0.2)
+    assert (data.terminals == fallen).all()
+    assert data.terminals.sum() > 10
+    assert data.episode_lengths.max() <= 1000
+
+
+def test_cheetahs_run_to_the_time_limit() -> None:
+    data = collect("halfcheetah-random", 2500, workers=1)
+    check_chains(data)
+    assert data.episode_lengths.tolist() == [1000, 1000, 500]
+    assert not data.terminals.any()
+
+
+def test_random_actions_are_uniform() -> None:
+    actions = collect("walker2d-random", 2000, workers=1).require("actions")
+    assert np.histogram(actions, 4, (-1, 1))[0] / actions.size == pytest.approx(0.25, abs=0.02)
+
+
+def test_medium_expert_is_medium_and_then_expert() -> None:
+    both = collect("halfcheetah-medium-expert", 2400, workers=1)
+    for first, name in ((0, "medium"), (1200, "expert")):
+        half = collect(f"halfcheetah-{name}", 1200, workers=1)
+        assert (both.observations[first : first + 1200] == half.observations).all()
+    assert both.timeouts[1199], "nothing leads from one half to the other"
+
+
+def test_replay_climbs_from_random_to_medium_in_the_order_of_training() -> None:
+    for body, medium in (("hopper", 160_000), ("halfcheetah", 200_000), ("walker2d", 125_000)):
+        shares, scenes = zip(*REPLICAS[f"{body}-medium-replay"].stages, strict=True)
+        steps = [scene.steps for scene in scenes if isinstance(scene, Running)]
+        assert steps == sorted(steps)
+        assert (steps[0], steps[-1]) == (0, medium)
+        assert sum(shares) == pytest.approx(1)
+        # Every moment stands for what lies nearer to it than to the others: the first and last for half as much.
+        assert shares == pytest.approx([shares[1] / 2, *[shares[1]] * (len(shares) - 2), shares[1] / 2])
+
+
+def test_policies_are_as_good_as_their_roles() -> None:
+    means = [
+        collect(f"halfcheetah-{data}", 2000, workers=1).episode_returns.mean()
+        for data in ("random", "medium", "expert")
+    ]
+    scores = TASKS["halfcheetah-medium"].score(np.array(means))
+    assert scores[0] == pytest.approx(0, abs=3)
+    assert 30 < scores[1] < 50
+    assert scores[2] > 75
+
+
+def test_only_the_hopper_expert_acts_with_its_mean() -> None:
+    means = {n for n, r in REPLICAS.items() for _, scene in r.stages if isinstance(scene, Running) and scene.mean}
+    assert means == {"hopper-expert", "hopper-medium-expert"}
+    assert all("mean" in REPLICAS[name].notes[0] for name in means)
+
+
+@pytest.mark.parametrize("name", ["antmaze-umaze", "antmaze-medium-play", "antmaze-large-diverse"])
+def test_ants_are_rewarded_and_end_at_the_goal_of_the_evaluation(name: str) -> None:
+    data = collect(name, 1500, workers=1)
+    check_chains(data)
+    maze = MAZES[name.split("-")[1]]
+    goal = maze.centre(maze.ant_goal, ANT_SCALE).astype(np.float32)
+    arrived = at_goal(data.next_observations[:, :2], goal)
+    assert (data.terminals == arrived).all()
+    assert (data.require("rewards") == arrived).all()
+    assert data.episode_lengths.max() <= maze.ant_steps
+    cells = {maze.cell_of(position, ANT_SCALE) for position in data.observations[data.episode_starts, :2]}
+    assert cells <= set(maze.free) - {maze.ant_goal}
+
+
+def test_the_plain_u_is_walked_from_the_start_to_the_goal() -> None:
+    data = collect("antmaze-umaze", 2500, workers=1)
+    start = MAZES["umaze"].centre((1, 1), ANT_SCALE)
+    assert np.abs(data.observations[data.episode_starts, :2] - start).max() <= 0.1001
+    assert data.terminals.sum() >= 3
+
+
+def test_play_ends_at_hand_picked_places_and_diverse_anywhere() -> None:
+    def ends(name: str) -> set[tuple[int, int]]:
+        data = collect(f"antmaze-medium-{name}", 4000, workers=1)
+        # An episode shorter than the limit arrived where it was sent to; the last one was cut.
+        done = np.flatnonzero(data.ends & ~data.terminals)[:-1]
+        done = done[data.episode_lengths[data.episode_of[done]] < MAZES["medium"].ant_steps]
+        return {MAZES["medium"].cell_of(position, ANT_SCALE) for position in data.next_observations[done, :2]}
+
+    def beside(cells: set[tuple[int, int]], picked: tuple[tuple[int, int], ...]) -> bool:
+        """Within half a metre of a place in a picked cell one may stand just across its border."""
+        return all(min(abs(r - pr) + abs(c - pc) for pr, pc in picked) <= 1 for r, c in cells)
+
+    play, diverse = ends("play"), ends("diverse")
+    assert play
+    assert beside(play, MAZES["medium"].play_goals)
+    assert not beside(diverse, MAZES["medium"].play_goals)
+
+
+def test_points_wander_without_end() -> None:
+    data = collect("pointmaze-umaze", 3000, workers=1)
+    check_chains(data)
+    maze = MAZES["umaze"]
+    assert not data.terminals.any()
+    assert data.episode_lengths.tolist() == [300] * 10
+    arrived = at_goal(data.next_observations[:, :2], maze.centre(maze.point_goal, POINT_SCALE).astype(np.float32))
+    assert (data.require("rewards") == arrived).all()
+    visited = {maze.cell_of(position, POINT_SCALE) for position in data.observations[:, :2]}
+    assert visited == set(maze.free)
+
+
+def test_progress_grows_to_the_total() -> None:
+    calls: list[tuple[int, int]] = []
+    collect("hopper-random", 1500, workers=1, progress=lambda done, total: calls.append((done, total)))
+    assert calls == sorted(calls)
+    assert len(calls) > 2
+    assert calls[-1] == (1500, 1500)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("hopper-large", {}, "there is no replica 'hopper-large'; choose from hopper-random, "),
+        ("hopper-medium", {"transitions": 0}, "transitions = 0; at least 1"),
+        ("hopper-medium", {"seed": -1}, "seed = -1; at least 0"),
+        ("hopper-medium", {"workers": 0}, "workers = 0; at least 1"),
+    ],
+)
+def test_mistakes_are_named(name: str, options: dict[str, int], message: str) -> None:
+    with pytest.raises(WaypostError, match=message):
+        collect(name, **{"transitions": 10, **options})
+
+
+@pytest.mark.slow
+def test_the_ant_arrives_where_it_is_sent() -> None:
+    data = collect("antmaze-large-diverse", 40_000)
+    lengths = data.episode_lengths[:-1]
+    assert (lengths < MAZES["large"].ant_steps).mean() >= 0.75

@@ -1,0 +1,248 @@
+"""Comparisons: what is trained and for how long, what is skipped, what is said where nothing could be trained."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import waypost
+from waypost.agents import ALGORITHMS
+from waypost.api import compare
+from waypost.cli import main
+from waypost.envs.tasks import Protocol
+from waypost.errors import WaypostError
+from waypost.report.comparison import render_comparison, summary
+from waypost.studies.comparison import (
+    BEHAVIOUR,
+    Comparison,
+    Entry,
+    _ranked,
+    as_markdown,
+    read_settings,
+    shortened,
+)
+from waypost.training.plan import plan
+
+ONE = Protocol(every=0, episodes=2)
+SMALL: dict[str, dict[str, Any]] = {
+    "bc": {"hidden": [8]},
+    "bc10": {"hidden": [8]},
+    "por": {"value_hidden": [8], "guide_hidden": [8], "executor_hidden": [8]},
+}
+
+
+def small(out: Path, algorithms: tuple[str, ...] = ("bc", "por"), **options: Any) -> Comparison:
+    known: dict[str, Any] = {"seeds": 2, "steps": 20, "evaluation": ONE, "settings": SMALL}
+    return compare(["t-maze"], algorithms, out=out, **{**known, **options})
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Comparison, Path]:
+    out = tmp_path_factory.mktemp("compare")
+    return small(out), out
+
+
+def test_every_algorithm_is_trained_as_if_alone(finished: tuple[Comparison, Path]) -> None:
+    comparison, out = finished
+    assert [(entry.data, entry.algorithm) for entry in comparison.entries] == [
+        ("t-maze", "bc"),
+        ("t-maze", "por"),
+        ("t-maze", BEHAVIOUR),
+    ]
+    alone = waypost.train("bc", "t-maze", seeds=2, steps=20, evaluation=ONE, hidden=(8,))
+    entry = comparison.entries[0]
+    assert entry.values == tuple(each["score"] for each in alone.result["per_seed"])
+    assert entry.mean == alone.result["mean"]["score"]
+    assert entry.steps == 20
+    assert entry.run is not None
+    assert np.array_equal(entry.run.agent.act([5.0, 1.0]), alone.agent.act([5.0, 1.0]))
+    assert (out / "t-maze" / "bc" / "result.json").is_file()
+
+
+def test_the_datas_own_row_is_their_mean_return(finished: tuple[Comparison, Path]) -> None:
+    entry = finished[0].entries[-1]
+    assert entry.mean == pytest.approx(100 * waypost.load("t-maze").episode_returns.mean())
+    assert entry.rank is None
+
+
+def test_what_is_finished_is_not_trained_again(finished: tuple[Comparison, Path]) -> None:
+    comparison, out = finished
+    stamps = {path: path.stat().st_mtime_ns for path in out.glob("t-maze/*/result.json")}
+    again = small(out)
+    assert {path: path.stat().st_mtime_ns for path in stamps} == stamps
+    assert [entry.values for entry in again.entries] == [entry.values for entry in comparison.entries]
+    more = small(out, ("bc", "por", "bc10"))
+    assert {path: path.stat().st_mtime_ns for path in stamps} == stamps
+    assert [entry.algorithm for entry in more.entries] == ["bc", "por", "bc10", BEHAVIOUR]
+
+
+def test_a_folder_of_another_comparison_is_not_mixed_with_this_one(finished: tuple[Comparison, Path]) -> None:
+    comparison = small(finished[1], ("bc",), steps=30)
+    assert "began with steps = 20" in comparison.entries[0].note
+    assert comparison.entries[0].mean is None
+
+
+def test_the_tables_hold_the_same_numbers(finished: tuple[Comparison, Path]) -> None:
+    comparison, out = finished
+    small(out)
+    rows = list(csv.DictReader((out / "results.csv").read_text().splitlines()))
+    assert [row["algorithm"] for row in rows] == ["bc", "por", BEHAVIOUR]
+    for row, entry in zip(rows, comparison.entries, strict=True):
+        assert float(row["mean"]) == entry.mean
+    markdown, page = (out / "results.md").read_text(), (out / "compare.html").read_text()
+    for text in (markdown, page):
+        assert "mean of the data" in text
+        assert f"{comparison.entries[0].mean:.1f}" in text
+    assert (out / "t-maze" / "curves.png").stat().st_size > 1000
+
+
+# -- how long -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_agent_gets_the_same_number_of_updates_in_all(name: str) -> None:
+    numbered = not ALGORITHMS[name].continuous
+    planned = plan(name, "hopper-medium-replay")
+    short = shortened(planned, 6_000)
+    if not numbered:
+        spec = waypost.agents.Spec(3, 1, (-1.0,), (1.0,))
+        total = sum(stage.steps for stage in ALGORITHMS[name](short.config, spec, short.steps).stages)
+        assert total == pytest.approx(6_000, abs=3)
+    assert shortened(short, 6_000).steps == pytest.approx(short.steps, abs=1)
+
+
+def test_stages_and_warm_ups_keep_their_share() -> None:
+    planned = plan("por", "hopper-medium-replay", preset="paper/hopper-medium-replay")
+    assert (planned.steps, planned.config.behaviour_steps) == (1_000_000, 1_000_000)
+    short = shortened(planned, 1_000)
+    assert (short.steps, short.config.behaviour_steps) == (500, 500)
+    assert replace(short.config, behaviour_steps=1_000_000) == planned.config
+
+
+# -- ranks ----------------------------------------------------------------------------------------------
+
+
+def entry(name: str, mean: float | None, data: str = "a") -> Entry:
+    return Entry(data, name, mean=mean)
+
+
+def test_equals_share_their_rank_and_the_missing_have_none() -> None:
+    ranked = _ranked([entry("a", 1.0), entry("b", 3.0), entry("c", 3.0), entry("d", None), entry("e", 2.0)])
+    assert [each.rank for each in ranked] == [4, 1.5, 1.5, None, 3]
+
+
+def test_only_algorithms_with_all_results_have_a_mean_rank() -> None:
+    entries = [
+        *_ranked([entry("x", 1.0), entry("y", 2.0), entry("z", 0.0)]),
+        *_ranked([entry("x", 5.0, "b"), entry("y", 4.0, "b"), entry("z", None, "b")]),
+    ]
+    comparison = Comparison(("a", "b"), ("x", "y", "z"), "replica", tuple(entries))
+    assert comparison.mean_ranks == {"x": 1.5, "y": 1.5}
+    assert [each.algorithm for each in comparison.of("b")] == ["x", "y", "z"]
+    assert "mean rank" in as_markdown(comparison)
+
+
+def test_a_page_without_any_result_still_says_why() -> None:
+    entries = (Entry("a", "bc", note="has no <actions>"), Entry("a", BEHAVIOUR, mean=3.0))
+    comparison = Comparison(("a",), ("bc",), None, entries)
+    page = render_comparison(comparison)
+    assert "has no &lt;actions&gt;" in page
+    assert "0 algorithms on 1 data set: 0 agents" in summary(comparison)
+
+
+# -- mistakes -------------------------------------------------------------------------------------------
+
+
+def test_data_of_different_suites_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(WaypostError, match="cannot be compared"):
+        compare(["t-maze", "hopper-medium"], ["bc"], out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "words"),
+    [
+        (["t-maze"], {"algorithms": ["bcc"]}, "no algorithm is called 'bcc'"),
+        (["t-maze", "t-maze"], {"algorithms": ["bc"]}, "share a folder"),
+        (["nowhere.npz"], {"algorithms": ["bc"]}, "belong to no task"),
+        (["t-maze"], {"algorithms": ["bc"], "settings": {"bc": {"depth": 3}}}, "depth"),
+        (["t-maze"], {"algorithms": ["bc"], "settings": {"xx": {}}}, "no algorithm is called 'xx'"),
+    ],
+)
+def test_mistakes_are_named_before_any_work(
+    tmp_path: Path, data: list[str], options: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(WaypostError, match=words):
+        compare(data, out=tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_algorithm_that_cannot_learn_there_gets_a_note(tmp_path: Path) -> None:
+    file = tmp_path / "free.npz"
+    waypost.save(waypost.load("t-maze").without_rewards(), file)
+    comparison = compare([file], ["bc", "bc10"], env="t-maze", out=tmp_path / "out", seeds=1, steps=5, evaluation=ONE)
+    notes = {each.algorithm: each.note for each in comparison.entries}
+    assert notes["bc"] == ""
+    assert "has no rewards" in notes["bc10"]
+    assert "no rewards" in notes[BEHAVIOUR]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[bc]\nhidden = [8]\ndepth = 3\n", "bc has no setting depth"),
+        ("bc = 3\n", "bc is no table"),
+        ("[bc\n", "cannot be read as TOML"),
+        ("[xx]\n", "no algorithm is called 'xx'"),
+    ],
+)
+def test_a_settings_file_is_checked(tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(text)
+    with pytest.raises(WaypostError, match=words):
+        read_settings(file)
+
+
+def test_the_settings_that_come_with_the_examples_are_sound() -> None:
+    file = Path(__file__).parents[2] / "examples" / "two-cores.toml"
+    for name, table in read_settings(file).items():
+        plan(name, "t-maze", **{key: tuple(v) if isinstance(v, list) else v for key, v in table.items()})
+
+
+# -- the command line -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def call(capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    def run(*arguments: Any) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as stop:
+            main([str(argument) for argument in arguments])
+        out, err = capfd.readouterr()
+        return int(stop.value.code or 0), out, err
+
+    return run
+
+
+def test_the_command_prints_tables_and_json(tmp_path: Path, call: Callable[..., tuple[int, str, str]]) -> None:
+    settings = tmp_path / "settings.toml"
+    settings.write_text("[bc]\nhidden = [8]\n")
+    line = ["compare", "--data", "t-maze", "--algos", "bc", "--seeds", 1, "--first-seed", 5, "--steps", 10]
+    line += ["--episodes", 3, "--settings", settings, "--out", tmp_path / "out", "--json"]
+    code, out, err = call(*line)
+    assert code == 0
+    record = json.loads(out.splitlines()[-1])
+    assert record["suite"] == "waypost"
+    assert record["entries"][0]["algorithm"] == "bc"
+    assert "mean of the data" in err
+    config = json.loads((tmp_path / "out" / "t-maze" / "bc" / "config.json").read_text())
+    assert config["seeds"] == [5]
+    assert config["evaluation"]["episodes"] == 3
+    assert config["config"]["hidden"] == [8]
+    assert call(*line[:3], "--algos", "bcc", "--out", tmp_path / "b")[0] == 2

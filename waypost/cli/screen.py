@@ -1,0 +1,184 @@
+"""What people see while it runs and when it is done; all on stderr, so that stdout holds what a program reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+from rich.text import Text
+
+from waypost.data.inspection.findings import Inspection, Level
+from waypost.report.run import RunPage
+from waypost.studies.comparison import HEADER, Comparison, cells
+from waypost.studies.diagnosis import Diagnosis
+from waypost.training.runs import Run
+
+screen = Console(stderr=True)
+
+
+class TrainingBar(RunPage):
+    """A training as a progress bar with an ETA, and a line per evaluation."""
+
+    def __init__(self) -> None:
+        self.recorder: TaskID | None = None
+        self.bar = Bar(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("elapsed"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=screen,
+        )
+
+    def recording(self, done: int, total: int) -> None:
+        """Data that are made on first use, before the training itself."""
+        if self.recorder is None:
+            self.recorder = self.bar.add_task("recording data", total=total)
+            self.bar.start()
+        self.bar.update(self.recorder, completed=done)
+
+    def start(self, plan: Any, total: int, done: int) -> None:
+        seeds = f"{len(plan.seeds)} seeds" if len(plan.seeds) > 1 else f"seed {plan.seeds[0]}"
+        screen.print(f"{plan.algorithm} on {plan.data}, {seeds}, {total} steps" + (f", from {done}" if done else ""))
+        self.task = self.bar.add_task("compiling", total=total, completed=done)
+        self.bar.start()
+
+    def advance(self, stage: str, step: int) -> None:
+        self.bar.update(self.task, completed=step, description=stage)
+
+    def evaluated(self, step: int, rows: list[dict[str, Any]]) -> None:
+        words = []
+        for measure, label, digits in _SHOWN:
+            values = [row[measure] for row in rows if row[measure] is not None]
+            if values:
+                words.append(f"{label} {sum(values) / len(values):.{digits}f}")
+        screen.print(f"  step {step}: {', '.join(words)}")
+
+    def note(self, text: str) -> None:
+        screen.print(text, soft_wrap=True)
+
+    def finished(self, run: Run) -> None:
+        self.note("writing the report")
+        super().finished(run)
+
+    def stop(self) -> None:
+        """End the bar; the next training begins a new one."""
+        self.bar.stop()
+        for task in self.bar.task_ids:
+            self.bar.remove_task(task)
+        self.recorder = None
+
+
+_SHOWN = (
+    ("return", "return", 2),
+    ("score", "score", 1),
+    ("success_rate", "success", 3),
+    ("episode_length", "length", 1),
+)
+
+
+@contextmanager
+def counting_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar that is told how many of how many are done; it shows once there is something to tell."""
+    bar = Bar(TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=screen)
+    task = bar.add_task("", total=None)
+
+    def count(done: int, total: int) -> None:
+        bar.start()
+        bar.update(task, completed=done, total=total)
+
+    try:
+        yield count
+    finally:
+        if bar.live.is_started:
+            bar.stop()
+
+
+def show(outcome: dict[str, Any]) -> None:
+    """The result as a table."""
+
+    def number(value: float | None, digits: int) -> str:
+        return "-" if value is None else f"{value:.{digits}f}"
+
+    suite = f", suite {outcome['suite']}" if outcome["suite"] else ""
+    title = f"{outcome['algorithm']} on {outcome['data'] or 'a policy'}, task {outcome['task'] or 'none'}{suite}"
+    table = Table("seed", *(label for _, label, _ in _SHOWN))
+    for row in outcome["per_seed"]:
+        table.add_row(str(row["seed"]), *(number(row[measure], digits) for measure, _, digits in _SHOWN))
+    if len(outcome["per_seed"]) > 1:
+        table.add_section()
+        for statistic in ("mean", "std", "iqm"):
+            table.add_row(statistic, *(number(outcome[statistic][measure], digits) for measure, _, digits in _SHOWN))
+        bounds = (outcome["interval"][measure] for measure, _, _ in _SHOWN)
+        cells = (
+            "-" if b is None else f"{b[0]:.{d}f} to {b[1]:.{d}f}" for b, (_, _, d) in zip(bounds, _SHOWN, strict=True)
+        )
+        table.add_row("95 %", *cells)
+    screen.print(title, table, f"{outcome['seconds']:.1f} s", sep="\n")
+
+
+def show_comparison(comparison: Comparison) -> None:
+    """The results as one table per data set, the best algorithm first."""
+    for data in comparison.data:
+        table = Table(title=Text(data), title_justify="left", title_style="bold")
+        for place, name in enumerate(HEADER):
+            table.add_column(name, justify="right" if place else "left", no_wrap=place < len(HEADER) - 1)
+        for entry in comparison.of(data):
+            table.add_row(*map(Text, cells(entry)))
+        screen.print(table)
+    if len(comparison.data) > 1:
+        ranks = Table("algorithm", "mean rank", title="over all data", title_justify="left", title_style="bold")
+        for name, rank in comparison.mean_ranks.items():
+            ranks.add_row(name, f"{rank:.1f}")
+        screen.print(ranks)
+
+
+_COLOURS: dict[Level, str] = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+_MOST_COLUMNS = 40
+
+
+def show_inspection(inspection: Inspection) -> None:
+    """The health of a data set: summary, columns, algorithms, and last, next to the prompt, what was found."""
+    summary = Table("what", "in these data", title=Text(inspection.name), title_justify="left", title_style="bold")
+    for what, words in inspection.facts():
+        summary.add_row(what, words)
+    columns = Table("column")
+    for name in ("min", "mean", "std", "max"):
+        columns.add_column(name, justify="right", no_wrap=True)
+    columns.add_column("remark")
+    for column, following in pairwise((*inspection.columns[:_MOST_COLUMNS], None)):
+        assert column is not None
+        numbers = ("-" if n is None else f"{n:.4g}" for n in (column.min, column.mean, column.std, column.max))
+        last = following is not None and following.kind != column.kind
+        columns.add_row(Text(column.name), *numbers, Text(column.remark), end_section=last)
+    screen.print(summary, columns, sep="\n")
+    if len(inspection.columns) > _MOST_COLUMNS:
+        screen.print(f"and {len(inspection.columns) - _MOST_COLUMNS} more columns; --json and the page have them all")
+    if inspection.supports:
+        algorithms = Table("algorithm", "can learn from it", "why")
+        for support in inspection.supports:
+            algorithms.add_row(support.algorithm, "yes" if support.supported else "no", Text(support.why))
+        screen.print(algorithms)
+    for finding in inspection.findings:
+        screen.print(Text.assemble((f"{finding.level}: ", _COLOURS[finding.level]), str(finding)))
+    screen.print(inspection.verdict)
+
+
+def show_diagnosis(diagnosis: Diagnosis) -> None:
+    """What was measured as a table, and the reading."""
+    table = Table("measure", title=Text("diagnosis"), title_justify="left", title_style="bold")
+    for name in ("mean", "median", "95 % below", "largest"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("meaning")
+    for row in diagnosis.rows:
+        numbers = (f"{row[name]:.3g}" for name in ("mean", "median", "p95", "largest"))
+        table.add_row(row["measure"], *numbers, Text(row["meaning"]))
+    screen.print(table, Text(diagnosis.reading()), sep="\n")

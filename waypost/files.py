@@ -1,0 +1,87 @@
+"""Arrays and records on disk: written whole or not at all, read without running anything."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from waypost.errors import WaypostError
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A file beside `path` to write to; it takes the place of `path` once it is whole, and is gone if it never is."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(descriptor)
+    temporary = Path(name)
+    try:
+        yield temporary
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file so that a reader, or a crash at any moment, finds the old one or the new one, whole."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def write_text(path: Path, content: str) -> None:
+    write_bytes(path, content.encode())
+
+
+def write_json(path: Path, record: Any) -> None:
+    write_text(path, json.dumps(record, indent=2, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:
+        raise WaypostError(f"{path}: there is no such file") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise WaypostError(f"{path}: not a JSON file ({error})") from None
+
+
+def write_arrays(path: Path, arrays: dict[str, np.ndarray], record: Any = None) -> None:
+    """One safetensors file with the arrays and, in its header, a JSON record."""
+    contiguous = {name: np.asarray(values, order="C") for name, values in arrays.items()}
+    write_bytes(path, save(contiguous, metadata={"record": json.dumps(record)}))
+
+
+def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], Any]:
+    """The arrays and the record of a file by `write_arrays`."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            record = json.loads((file.metadata() or {}).get("record", "null"))
+            return {name: file.get_tensor(name) for name in file.keys()}, record  # noqa: SIM118
+    except FileNotFoundError:
+        raise WaypostError(f"{path}: there is no such file") from None
+    except (SafetensorError, json.JSONDecodeError) as error:
+        raise WaypostError(f"{path}: damaged or not a safetensors file ({error})") from None
+
+
+def table(columns: list[str], rows: list[dict[str, Any]]) -> str:
+    """Rows as the text of a CSV file."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()

@@ -1,0 +1,159 @@
+"""Who acts while a replica is recorded: policies of a body, an ant on its way, a point mass on its way."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from waypost.envs.mazes import ANT_SCALE, POINT_SCALE, RADIUS, Cell, Maze, neighbours, next_cell
+from waypost.recording.behaviours import Behaviour
+from waypost.types import Floats
+
+Position = NDArray[np.float64]
+
+NOISE = 0.2
+"""Standard deviation of what is added to the actions in mazes: D4RL's."""
+SPREAD = 0.25
+"""How far from a cell's centre an ant starts and is sent to, in cells."""
+JITTER = 0.125
+"""How far from a cell's centre a waypoint may lie, in cells."""
+PASSED = 0.2
+"""How near a waypoint counts as having passed it, in cells."""
+STIFFNESS, DAMPING = 10.0, 1.0
+"""Gains of the point's controller on distance and velocity."""
+POINT_REACHED = 0.1
+"""How near its target the point chooses another."""
+
+
+class Actor(Protocol):
+    """Whoever acts in one episode after another."""
+
+    def begin(self) -> dict[str, Any] | None:
+        """Before an episode: the options its environment is reset with."""
+
+    def act(self, observation: Floats) -> Floats:
+        """The next action."""
+
+    def arrived(self, observation: Floats) -> bool:
+        """Whether recording stops here although the task goes on."""
+
+
+class Runner:
+    """A policy of one body, or without one uniform random actions."""
+
+    def __init__(self, behaviour: Behaviour | None, mean: bool, size: int, rng: np.random.Generator) -> None:
+        self.behaviour, self.mean, self.size, self.rng = behaviour, mean, size, rng
+
+    def begin(self) -> None:
+        return None
+
+    def act(self, observation: Floats) -> Floats:
+        if self.behaviour is None:
+            return self.rng.uniform(-1, 1, self.size).astype(np.float32)
+        noise = None if self.mean else self.rng.standard_normal(self.size, np.float32)
+        return self.behaviour.act(observation, noise)
+
+    def arrived(self, observation: Floats) -> bool:
+        return False
+
+
+class Route:
+    """A shortest way through a maze to a place, by points near the centres of its cells.
+
+    The points are drawn anew for every route, so that many routes cover the floor and not only its middle line.
+    """
+
+    def __init__(self, maze: Maze, scale: float, goal: Position, rng: np.random.Generator) -> None:
+        self.maze, self.scale, self.goal = maze, scale, goal
+        self.target = maze.cell_of(goal, scale)
+        offsets = rng.uniform(-JITTER * scale, JITTER * scale, (len(maze.free), 2))
+        self.points = {cell: maze.centre(cell, scale) + offset for cell, offset in zip(maze.free, offsets, strict=True)}
+        self.points[self.target] = goal
+        self.next: Cell | None = None
+
+    def aim(self, position: Position) -> Position:
+        """Where to head for from here; whoever has strayed from the way is given a new one."""
+        here = self.maze.cell_of(position, self.scale)
+        if self.next is None or here not in (self.next, *neighbours(self.next)):
+            self.next = next_cell(self.maze, here, self.target)
+        while self.next != self.target and _near(position, self.points[self.next], PASSED * self.scale):
+            self.next = next_cell(self.maze, self.next, self.target)
+        return self.points[self.next]
+
+
+class Ant:
+    """The ant sent from one of some cells to another of some cells, or from the fixed start to the fixed goal."""
+
+    def __init__(
+        self,
+        maze: Maze,
+        behaviour: Behaviour,
+        rng: np.random.Generator,
+        starts: tuple[Cell, ...] = (),
+        goals: tuple[Cell, ...] = (),
+    ) -> None:
+        self.maze, self.behaviour, self.rng, self.starts, self.goals = maze, behaviour, rng, starts, goals
+        self.route: Route
+
+    def begin(self) -> dict[str, Any] | None:
+        """Choose where from and where to; without a choice the environment's own start and goal."""
+        if not self.starts:
+            self.route = self._route(self.maze.centre(self.maze.ant_goal, ANT_SCALE))
+            return None
+        start = self.starts[self.rng.integers(len(self.starts))]
+        goals = [cell for cell in self.goals if cell != start]
+        self.route = self._route(self._somewhere_in(goals[self.rng.integers(len(goals))]))
+        return {"position": self._somewhere_in(start)}
+
+    def act(self, observation: Floats) -> Floats:
+        """What the behaviour does towards the next point of the route, and noise."""
+        position = observation[:2].astype(np.float64)
+        away = self.route.aim(position) - position
+        heading = away / max(4.0, float(np.linalg.norm(away)))
+        size = self.behaviour.action_size
+        action = self.behaviour.act(
+            np.concatenate([observation[2:], heading]).astype(np.float32), self.rng.standard_normal(size, np.float32)
+        )
+        return np.clip(action + NOISE * self.rng.standard_normal(size, np.float32), -1, 1).astype(np.float32)
+
+    def arrived(self, observation: Floats) -> bool:
+        return _near(observation[:2], self.route.goal, RADIUS)
+
+    def _route(self, goal: Position) -> Route:
+        return Route(self.maze, ANT_SCALE, goal, self.rng)
+
+    def _somewhere_in(self, cell: Cell) -> Position:
+        return self.maze.centre(cell, ANT_SCALE) + self.rng.uniform(-SPREAD * ANT_SCALE, SPREAD * ANT_SCALE, 2)
+
+
+class Point:
+    """The point mass pushed from one random target to the next, for as long as the episode lasts."""
+
+    def __init__(self, maze: Maze, rng: np.random.Generator) -> None:
+        self.maze, self.rng = maze, rng
+        self.route: Route | None = None
+
+    def begin(self) -> None:
+        self.route = None
+
+    def act(self, observation: Floats) -> Floats:
+        """A spring to the next point of the route, a damper, and noise."""
+        position, velocity = observation[:2].astype(np.float64), observation[2:].astype(np.float64)
+        if self.route is None or _near(position, self.route.goal, POINT_REACHED):
+            self.route = Route(self.maze, POINT_SCALE, self._target(position), self.rng)
+        force = STIFFNESS * (self.route.aim(position) - position) - DAMPING * velocity
+        return np.clip(force + NOISE * self.rng.standard_normal(2), -1, 1).astype(np.float32)
+
+    def arrived(self, observation: Floats) -> bool:
+        return False
+
+    def _target(self, position: Position) -> Position:
+        here = self.maze.cell_of(position, POINT_SCALE)
+        cells = [cell for cell in self.maze.free if cell != here]
+        return self.maze.centre(cells[self.rng.integers(len(cells))], POINT_SCALE) + self.rng.uniform(-0.1, 0.1, 2)
+
+
+def _near(position: NDArray[Any], place: Position, distance: float) -> bool:
+    return float(np.linalg.norm(position - place)) <= distance

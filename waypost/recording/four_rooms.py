@@ -1,0 +1,221 @@
+"""Collection of the four-rooms data: a goal-reaching controller between random places, and a random policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from waypost.data.dataset import Dataset
+from waypost.envs import four_rooms as rooms
+from waypost.errors import WaypostError
+from waypost.types import Count, Flags, Floats
+
+Policy = Callable[[Floats], NDArray[np.float64]]
+
+REACHED = 0.3
+"""How near the target an episode of the controller ends."""
+NOISE = 0.03
+"""Standard deviation of the controller's action noise."""
+RANDOM_STEPS = 100
+"""Length of an episode of the random policy."""
+JITTER = 0.45
+"""How far from a cell's centre a waypoint may lie."""
+BATCH = 256
+"""Episodes run side by side; part of what a seed stands for."""
+
+_NEIGHBOURS = np.array([(1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1)])
+
+
+class Episodes(NamedTuple):
+    """Episodes run side by side; only the first `lengths` steps of each belong to it."""
+
+    positions: Floats
+    """(episodes, steps + 1, 2)"""
+    actions: Floats
+    """(episodes, steps, 2)"""
+    lengths: NDArray[np.int64]
+    reached: Flags
+    """The episode ended at its target."""
+
+
+# -- collecting --------------------------------------------------------------------------------------
+
+
+def collect_four_rooms(
+    transitions: int = 100_000, seed: int = 0, random_share: float = 0.2, progress: Count | None = None
+) -> Dataset:
+    """Exactly that many transitions of (x, y), without rewards, the same for the same seed.
+
+    Whole episodes of the controller come first, then those of the random policy up to the last row, where the
+    episode is cut.
+    """
+    if transitions < 1:
+        raise WaypostError(f"cannot collect {transitions} transitions; at least one is needed")
+    if not 0 <= random_share <= 1:
+        raise WaypostError(f"random_share is {random_share}; it must lie between 0 and 1")
+    rng = np.random.default_rng(seed)
+    parts: list[tuple[np.ndarray, ...]] = []
+    done = 0
+    for run, until in (
+        (controller_episodes, round(transitions * (1 - random_share))),
+        (random_episodes, transitions),
+    ):
+        while done < until:
+            part = _rows(run(rng, BATCH), until - done)
+            parts.append(part)
+            done += len(part[0])
+            if progress is not None:
+                progress(min(done, transitions), transitions)
+    observations, actions, next_observations, ends = (np.concatenate(c)[:transitions] for c in zip(*parts, strict=True))
+    return Dataset.from_arrays(
+        observations,
+        next_observations,
+        actions,
+        timeouts=ends,
+        action_low=np.full(2, -rooms.SPEED),
+        action_high=np.full(2, rooms.SPEED),
+        name="four-rooms",
+        observation_names=("x", "y"),
+    )
+
+
+def controller_episodes(rng: np.random.Generator, count: int) -> Episodes:
+    """Episodes from anywhere to anywhere along a shortest path, with noise on the actions.
+
+    The controller aims at a point in the next cell, itself drawn anew in every episode so that the data cover the
+    floor. Which way it prefers where several are equally short is drawn as well. It takes a diagonal only where
+    both cells beside it are free, so that the straight line never meets a corner.
+    """
+    starts, targets = rooms.free_positions(rng, count), rooms.free_positions(rng, count)
+    every = np.arange(count)
+    target_cells = rooms.cell_of(targets)
+    fields = np.stack([rooms.distances((x, y)) for x, y in target_cells.tolist()])
+    waypoints = np.indices(rooms.WALLS.shape).transpose(1, 2, 0) + rng.uniform(
+        -JITTER, JITTER, (count, *rooms.WALLS.shape, 2)
+    )
+    waypoints[every, target_cells[:, 0], target_cells[:, 1]] = targets
+    preference = rng.random((count, len(_NEIGHBOURS)))
+    passable = _passable()
+
+    def policy(positions: Floats) -> NDArray[np.float64]:
+        cells = rooms.cell_of(positions)
+        x, y = cells.T
+        around = cells[:, None] + _NEIGHBOURS
+        here, there = fields[every, x, y], fields[every[:, None], around[..., 0], around[..., 1]]
+        nearer = passable[x, y] & (there < here[:, None])
+        chosen = around[every, np.where(nearer, preference, np.inf).argmin(axis=1)]
+        chosen = np.where((here == 0)[:, None], cells, chosen)
+        heading = waypoints[every, chosen[:, 0], chosen[:, 1]] - positions
+        return np.clip(heading, -rooms.SPEED, rooms.SPEED) + rng.normal(0, NOISE, heading.shape)
+
+    return _run(starts, policy, rooms.MAX_STEPS, targets)
+
+
+def random_episodes(rng: np.random.Generator, count: int) -> Episodes:
+    """Episodes of uniform random actions from anywhere."""
+    starts = rooms.free_positions(rng, count)
+    return _run(starts, lambda positions: rng.uniform(-rooms.SPEED, rooms.SPEED, positions.shape), RANDOM_STEPS)
+
+
+def _run(starts: Floats, policy: Policy, steps: int, targets: Floats | None = None) -> Episodes:
+    count = len(starts)
+    positions = np.zeros((count, steps + 1, 2), np.float32)
+    actions = np.zeros((count, steps, 2), np.float32)
+    lengths = np.full(count, steps)
+    reached = np.zeros(count, bool)
+    positions[:, 0] = starts
+    for t in range(steps):
+        actions[:, t] = np.clip(policy(positions[:, t]).astype(np.float32), -rooms.SPEED, rooms.SPEED)
+        positions[:, t + 1] = rooms.move(positions[:, t], actions[:, t])
+        if targets is not None:
+            arrives = (np.linalg.norm(positions[:, t + 1] - targets, axis=1) <= REACHED) & ~reached
+            lengths[arrives] = t + 1
+            reached |= arrives
+            if reached.all():
+                break
+    return Episodes(positions, actions, lengths, reached)
+
+
+def _rows(episodes: Episodes, wanted: int) -> tuple[np.ndarray, ...]:
+    """Observations, actions, next observations and ends of as many whole episodes as give the wanted rows."""
+    enough = np.searchsorted(np.cumsum(episodes.lengths), wanted) + 1
+    positions, actions, lengths, _ = (values[:enough] for values in episodes)
+    step = np.arange(actions.shape[1])
+    inside = step < lengths[:, None]
+    ends = step == lengths[:, None] - 1
+    return positions[:, :-1][inside], actions[inside], positions[:, 1:][inside], ends[inside]
+
+
+@cache
+def _passable() -> Flags:
+    """For each cell and neighbour, whether the straight way there is free, (19, 19, 8)."""
+    passable = np.zeros((*rooms.WALLS.shape, len(_NEIGHBOURS)), bool)
+    for x, y in np.argwhere(~rooms.WALLS):
+        for k, (dx, dy) in enumerate(_NEIGHBOURS):
+            passable[x, y, k] = not (rooms.WALLS[x + dx, y] or rooms.WALLS[x, y + dy] or rooms.WALLS[x + dx, y + dy])
+    return passable
+
+
+# -- labelling ---------------------------------------------------------------------------------------
+
+
+def label_four_rooms(dataset: Dataset, variant: str) -> Dataset:
+    """The data as a task sees them, with its rewards and terminals.
+
+    Rows that begin where the task is already over are left out: nobody gets to move on from inside a river or the
+    goal. Inside the goal every row would be an end, its step as likely to lead one way as the other, and a guide fitted
+    to many such rows stands still beside the goal.
+    For the key task every episode appears twice, once starting without the key and once holding it: how (x, y)
+    moves does not depend on the key, so both are true.
+    """
+    variant = rooms.Variant(variant)
+    if dataset.observation_size != 2:
+        raise WaypostError(f"{dataset.name}: has {dataset.observation_size} columns per state; four rooms needs (x, y)")
+    if variant == rooms.Variant.KEY:
+        dataset = _with_key(dataset)
+    dataset = dataset.keep(~rooms.judge(variant, dataset.observations).terminals)
+    labelled = dataset.relabel(lambda _, __, following: rooms.judge(variant, following))
+    return labelled.named(variant.value, task=variant.value)
+
+
+def four_rooms(
+    variant: str = rooms.Variant.PLAIN, transitions: int = 100_000, seed: int = 0, progress: Count | None = None
+) -> Dataset:
+    """Collect the data and label them for a task."""
+    variant = rooms.Variant(variant)
+    return label_four_rooms(collect_four_rooms(transitions, seed, progress=progress), variant)
+
+
+def _with_key(dataset: Dataset) -> Dataset:
+    """Every episode with the key as it is found on the way, then every episode with the key in hand."""
+    starts = dataset.episode_starts
+    first = np.zeros(len(dataset), bool)
+    first[starts] = True
+    at_start = rooms.takes_key(dataset.observations) & first
+    found = np.cumsum(at_start | rooms.takes_key(dataset.next_observations))
+    before = np.concatenate([[0], found])[starts]
+    after = found > before[dataset.episode_of]
+    held = np.where(first, at_start, np.roll(after, 1))
+
+    def doubled(states: Floats, key: Flags) -> Floats:
+        both = np.concatenate([key, np.ones_like(key)])
+        return np.column_stack([np.tile(states, (2, 1)), both]).astype(np.float32)
+
+    def twice(values: np.ndarray) -> np.ndarray:
+        return np.concatenate([values, values])
+
+    return Dataset.from_arrays(
+        doubled(dataset.observations, held),
+        doubled(dataset.next_observations, after),
+        None if dataset.actions is None else twice(dataset.actions),
+        timeouts=twice(dataset.ends),
+        next_valid=twice(dataset.next_valid),
+        action_low=dataset.action_low,
+        action_high=dataset.action_high,
+        name=dataset.name,
+        observation_names=("x", "y", "key"),
+    )

@@ -1,0 +1,149 @@
+"""From a finished run to its page: the agent's maps are drawn by asking the agent."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from waypost.envs.tasks import Protocol, Task
+from waypost.envs.tasks import task as find_task
+from waypost.errors import WaypostError
+from waypost.figures import World
+from waypost.files import write_text
+from waypost.report.page import Report, render_report
+from waypost.training.callbacks import Callback
+from waypost.training.evaluation import MEASURES
+from waypost.training.evaluation import rollouts as run_episodes
+from waypost.training.policy import Policy
+from waypost.training.runs import Run
+
+GRID = 96
+"""Points per side of a value map."""
+ARROWS = 26
+"""Arrows per side of a guide map."""
+PLANE_EPISODES = 100
+"""The most paths that are drawn."""
+MAZE_EPISODES = 20
+"""The same where a simulator of bodies takes its time."""
+
+
+class RunPage(Callback):
+    """Writes the page of every run that has a directory, as the last thing before it counts as finished."""
+
+    def finished(self, run: Run) -> None:
+        if run.directory is not None:
+            write_report(run, run.directory / "report.html")
+
+
+def write_report(run: Run, path: Path) -> Path:
+    """Write the page about a run."""
+    plan = run.plan
+    title = f"{plan.algorithm.upper()} on {plan.data}"
+    report = Report(
+        title=title,
+        result=run.result,
+        config=plan.to_json(),
+        field_docs=field_docs(type(plan.config)),
+        metrics=_columns(run.metrics),
+        evaluations=_columns(run.evaluations) or {name: np.array([]) for name in ("step", "seed", *MEASURES)},
+        worlds=worlds(run.agent, find_task(plan.task), plan.evaluation) if plan.task else (),
+    )
+    write_text(path, render_report(report))
+    return path
+
+
+def worlds(policy: Policy, task: Task, protocol: Protocol) -> list[tuple[str, World]]:
+    """Maps of what the agent of a plane task values, where it means to go and where it goes.
+
+    The paths are of the episodes it is judged by, or the first of them.
+    Where a state is more than a place, and a key that may be held, only the paths can be drawn.
+    """
+    if task.layout is None:
+        return []
+    layout = task.layout()
+    size = policy.spec.observation_size
+    try:
+        episodes = min(protocol.episodes, PLANE_EPISODES if size <= 3 else MAZE_EPISODES)
+        judged = run_episodes([policy.agent], task, episodes, protocol.seed, paths=True)
+        rollouts = [path[:, :2] for path in judged.paths[0]]
+        successes = list(judged.successes[0]) if judged.successes is not None else [False] * len(rollouts)
+    except WaypostError:
+        rollouts, successes = [], []  # an agent without an executor cannot go anywhere
+    nowhere, blank = np.zeros((0, 2)), np.full((1, 1), np.nan)
+    first = World(layout, np.zeros(1), np.zeros(1), blank, nowhere, nowhere, rollouts, successes)
+    if size > 3:
+        return [("", first)]
+    x0, x1, y0, y1 = layout.extent
+    grid_x, grid_y = np.linspace(x0, x1, GRID), np.linspace(y0, y1, GRID)
+    everywhere = _points(grid_x, grid_y)
+    points = _points(*(np.linspace(a, b, 2 * ARROWS + 1)[1::2] for a, b in ((x0, x1), (y0, y1))))
+    points = points[~_in_wall(points, layout.walls)]
+    found = []
+    # Whatever the state holds besides the place (the key) is drawn once for each value it can have.
+    cases = [("", ())] if size == 2 else [("Without the key", (0.0,)), ("With the key", (1.0,))]
+    for number, (words, rest) in enumerate(cases):
+        value = np.where(_in_wall(everywhere, layout.walls), np.nan, _ask(policy.value, everywhere, rest, 1)[:, 0])
+        targets = _ask(policy.guide, points, rest, size)[:, :2]
+        shown = np.isfinite(targets).all(axis=1)
+        world = replace(
+            first,
+            grid_x=grid_x,
+            grid_y=grid_y,
+            value=value.reshape(GRID, GRID),
+            arrow_points=points[shown],
+            arrow_targets=targets[shown],
+            rollouts=rollouts if number == 0 else [],
+            successes=successes if number == 0 else [],
+        )
+        found.append((words, world))
+    return found
+
+
+def _points(xs: np.ndarray, ys: np.ndarray) -> np.ndarray:
+    return np.stack([axis.ravel() for axis in np.meshgrid(xs, ys)], axis=1)
+
+
+def _in_wall(points: np.ndarray, walls: list[tuple[float, float, float, float]]) -> np.ndarray:
+    inside = np.zeros(len(points), bool)
+    for x, y, width, height in walls:
+        inside |= ((points >= (x, y)) & (points <= (x + width, y + height))).all(axis=1)
+    return inside
+
+
+def _ask(question: Any, points: np.ndarray, rest: tuple[float, ...], columns: int) -> np.ndarray:
+    """The agent's answer at places of the plane, or NaN where it has no such part."""
+    states = np.column_stack([points, np.tile(rest, (len(points), 1))]) if rest else points
+    try:
+        return np.asarray(question(states), np.float64).reshape(len(points), columns)
+    except WaypostError:
+        return np.full((len(points), columns), np.nan)
+
+
+def _columns(rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:
+    """Rows of a table as columns, NaN where a row has no such number."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns = {}
+    for name in names:
+        values = [row.get(name) for row in rows]
+        text = any(isinstance(value, str) for value in values)
+        columns[name] = np.array(values if text else [np.nan if value is None else value for value in values])
+    return columns
+
+
+def field_docs(config_type: type) -> dict[str, str]:
+    """The one-line docstring under each field of a Config and of those it builds on, read from their source."""
+    docs = {}
+    for each in reversed(config_type.__mro__[:-1]):
+        body = ast.parse(inspect.getsource(each)).body[0]
+        assert isinstance(body, ast.ClassDef)
+        for line, following in pairwise(body.body):
+            match line, following:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                    docs[name] = text
+    return docs

@@ -1,0 +1,151 @@
+"""A POR run taught a new task: V and guide learn anew, the executor stays as it is.
+
+What the executor knows, how to get from a state to the next one, is the same in every task of one system. A new
+reward, or new data without actions, therefore costs only the training of V and the guide.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from waypost.agents.por import PORAgent
+from waypost.data.dataset import Dataset
+from waypost.data.sources import load, recorded_task
+from waypost.envs.tasks import task as find_task
+from waypost.errors import WaypostError
+from waypost.files import read_json
+from waypost.training.callbacks import Callback
+from waypost.training.plan import plan, read_plan
+from waypost.training.policy import Policy
+from waypost.training.runs import Run, execute
+from waypost.types import Convention
+
+
+@dataclass(frozen=True, eq=False)
+class Adaptation:
+    """A run with a new guide, and what it cost."""
+
+    run: Run
+    seconds: float
+    """Training and judging of the new guide."""
+    seconds_before: float | None
+    """The same of the run it came from, all parts; None if that run is not finished."""
+
+    def words(self) -> str:
+        """The cost in a sentence."""
+        spent = f"V and guide took {self.seconds:.1f} s for {self.run.plan.steps} updates"
+        if self.seconds_before is None:
+            return spent
+        share = self.seconds / max(self.seconds_before, 1e-9)
+        return f"{spent}; the training from scratch they came from took {self.seconds_before:.1f} s ({share:.0%})"
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self.run.result, "seconds_before": self.seconds_before}
+
+
+def adapt(
+    run: str | Path,
+    data: Any = None,
+    *,
+    reward: str | Callable[..., Any] | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    env: str | None = None,
+    rewards: Convention | Literal["task"] | None = None,
+    steps: int | None = None,
+    seeds: int | Sequence[int] | None = None,
+    progress: Callback | None = None,
+    **settings: Any,
+) -> Adaptation:
+    """Train V and guide of a POR run anew, for a new reward or with other data; the executor is its first seed's.
+
+    run       directory of a POR run that has an executor
+    data      by default the run's own; what is given needs no actions (`a+b` joins sets)
+    reward    "FILE.py:FUNCTION", "MODULE:FUNCTION" or a function: (observations, actions, next_observations) ->
+              `waypost.Labels` with the rewards and terminals of the new task
+    env       task to judge on; by default the data's own, and none for a new reward
+    rewards   convention; by default the run's, or that of the data's task if it is another one
+    steps, seeds, settings    by default the run's
+    """
+    before, donor = read_plan(Path(run)), Policy.load(run)
+    if not isinstance(donor.agent, PORAgent) or donor.agent.executor is None:
+        raise WaypostError(f"{run}: holds no executor to keep; a POR run that trained one is needed")
+    dataset = _data(before.data if data is None else data, before.columns if data is None else None)
+    if reward is not None:
+        dataset = _rewarded(dataset, reward)
+    dataset = dataset.without_actions()
+    other = dataset.task if dataset.task != (before.task or recorded_task(before.data)) else None
+    known = donor.agent.executor.columns
+    planned = plan(
+        "por",
+        dataset,
+        env=env,
+        rewards=rewards or (find_task(other).convention if other else before.rewards),
+        steps=steps or before.steps,
+        seeds=seeds or before.seeds,
+        preset="none",
+        init=run,
+        config=replace(
+            before.config,
+            training="guide",
+            executor_inputs=() if known == tuple(range(dataset.observation_size)) else known,
+            **settings,
+        ),
+    )
+    outcome = execute(planned, dataset, out, resume, progress)
+    record = Path(run) / "result.json"
+    return Adaptation(
+        outcome, outcome.result["seconds"], float(read_json(record)["seconds"]) if record.is_file() else None
+    )
+
+
+def _data(source: Any, columns: Any) -> Dataset:
+    return source if isinstance(source, Dataset) else load(source, columns)
+
+
+def _rewarded(dataset: Dataset, reward: str | Callable[..., Any]) -> Dataset:
+    """The data as the new reward sees them; they belong to no known task any more."""
+    judge, name = (_function(reward), reward) if isinstance(reward, str) else (reward, reward.__name__)
+    try:
+        labelled = dataset.relabel(judge)
+    except WaypostError:
+        raise
+    except Exception as error:  # whatever a user's function does
+        raise WaypostError(
+            f"{name}: failed on the data ({type(error).__name__}: {error}); it is called with observations, actions "
+            "and next observations, one row per transition, and gives waypost.Labels(rewards, terminals)"
+        ) from error
+    return replace(labelled, name=f"{dataset.name} by {name}", task=None)
+
+
+def _function(reference: str) -> Callable[..., Any]:
+    """What "FILE.py:FUNCTION" or "MODULE:FUNCTION" stands for."""
+    place, _, name = reference.rpartition(":")
+    if not place or not name:
+        raise WaypostError(f"{reference}: a reward is named as FILE.py:FUNCTION or MODULE:FUNCTION")
+    try:
+        module = _from_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+    except Exception as error:  # whatever a user's file does
+        raise WaypostError(f"{place}: cannot be imported ({type(error).__name__}: {error})") from error
+    found = getattr(module, name, None)
+    if not callable(found):
+        raise WaypostError(f"{place}: has no function {name}")
+    return found
+
+
+def _from_file(path: Path) -> Any:
+    if not path.is_file():
+        raise FileNotFoundError("there is no such file")
+    spec = importlib.util.spec_from_file_location(f"reward of {path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module

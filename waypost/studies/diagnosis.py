@@ -1,0 +1,294 @@
+"""Theorem 1 of the POR paper, measured: why an agent's actions may be wrong, in three parts.
+
+For a state s of the data, its recorded next state s' and action a, the guide's goal g(s), and the best action a*:
+
+    |pi(s, g(s)) - a*|  <=  (L1 + L2) |g(s) - s'|  +  |a_g - a*|  +  |pi(s, s') - a|
+                             l1: how far the guide      l2: how far the   l3: the executor's
+                             goes beyond the data       guide's aim is    own error
+                                                        from the best
+
+L1 says how fast the inverse dynamics (s, s') -> a change, L2 how fast the executor does. None of this needs a
+simulator, and not all of it can be known; what stands for the unknown is measured among the recorded transitions that
+begin nearest to s:
+
+    L1    the largest |a - a~| / (|s - s~| + |s' - s~'|) between the transition and these neighbours
+    L2    the larger of the executor's slopes in s' at s' and at g(s): the greatest singular value
+    a*    the action of the neighbour whose r + gamma V(s') is best
+    a_g   the action of the neighbour whose step is most like the one from s to g(s)
+
+so the inequality holds as far as they are good estimates; the share of states where it does is measured too. States are
+divided by the deviations of the data's columns, actions scaled to [-1, 1].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from waypost.agents.nets import Bounds
+from waypost.agents.por import Config, Executor, PORAgent, aims
+from waypost.data.dataset import Dataset
+from waypost.data.rewards import learning_rewards
+from waypost.data.sources import load
+from waypost.errors import WaypostError
+from waypost.training.plan import read_plan
+from waypost.training.policy import Policy, load_policies
+from waypost.types import Convention
+
+Floats = np.ndarray
+MEANINGS = {
+    "guide_distance": "how far the guide's goal lies from the recorded next state",
+    "guide_to_data": "how far the guide's goal lies from the nearest recorded next state",
+    "data_to_data": "how far a recorded next state lies from the nearest other one",
+    "inverse_slope": "L1: how fast the recorded action changes with the states",
+    "executor_slope": "L2: how fast the executor's action changes with the goal",
+    "l1": "(L1 + L2) times the guide's distance",
+    "l2": "from the action of the guide's aim to the best recorded one",
+    "l3": "the executor's error where it is given the recorded next state",
+    "bound": "l1 + l2 + l3",
+    "gap": "from what the agent does to the best recorded action",
+    "value_gain": "V(g(s)) - V(s')",
+}
+"""What is measured for each state, by name."""
+
+ADVICE = {
+    "l1": (
+        "The guide asks for next states unlike the recorded ones, and actions change fast with them: lower "
+        "`inverse_temperature`, give V and the guide more data, or make the executor smoother (smaller, or more data)."
+    ),
+    "l2": (
+        "Better actions were recorded in like states than those the guide aims at: raise `inverse_temperature`, "
+        "train V longer, or check the rewards."
+    ),
+    "l3": (
+        "The executor does not even repeat what it was shown: train it longer or make it larger, and check that the "
+        "observations say what the action did."
+    ),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis:
+    """What was measured: a number per state for each name of MEANINGS."""
+
+    measures: dict[str, Floats]
+    inverse_temperature: float
+    """What the guide was trained with."""
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """A line per measure: mean, median, 95th percentile and largest."""
+        return [
+            {
+                "measure": name,
+                "mean": float(values.mean()),
+                "median": float(np.median(values)),
+                "p95": float(np.quantile(values, 0.95)),
+                "largest": float(values.max()),
+                "meaning": MEANINGS[name],
+            }
+            for name, values in self.measures.items()
+        ]
+
+    @property
+    def near(self) -> float:
+        """The share of goals as near to a recorded next state as these are to each other."""
+        return float(np.mean(self.measures["guide_to_data"] <= self.measures["data_to_data"]))
+
+    @property
+    def holds(self) -> float:
+        """The share of states where the gap is within the bound."""
+        return float(np.mean(self.measures["gap"] <= self.measures["bound"]))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "states": len(self.measures["gap"]),
+            "inverse_temperature": self.inverse_temperature,
+            "near": self.near,
+            "holds": self.holds,
+            "measures": self.rows,
+        }
+
+    def reading(self) -> str:
+        """The same in words."""
+        mean = {row["measure"]: row["mean"] for row in self.rows}
+        parts = {name: mean[name] for name in ("l1", "l2", "l3")}
+        largest = max(parts, key=lambda name: parts[name])
+        return (
+            f"The three parts of the bound are, in the mean over {len(self.measures['gap'])} states, "
+            f"l1 = {parts['l1']:.3g} (the guide goes beyond the data), "
+            f"l2 = {parts['l2']:.3g} (its aim is not the best recorded one) and "
+            f"l3 = {parts['l3']:.3g} (the executor's own error); actions lie between -1 and 1. "
+            f"The largest is {largest}. {ADVICE[largest]} "
+            f"Measured directly, the agent's action is {mean['gap']:.3g} away from the best recorded one, "
+            f"and the bound holds in {self.holds:.0%} of the states. "
+            f"{self.near:.0%} of the guide's goals lie as near to a recorded state as these lie to each other. "
+            f"V puts them {abs(mean['value_gain']):.3g} {'above' if mean['value_gain'] >= 0 else 'below'} "
+            "the recorded next states."
+        )
+
+
+def diagnose(
+    subject: str | Path | Policy,
+    data: Any = None,
+    *,
+    rewards: Convention | None = None,
+    states: int = 2_000,
+    neighbours: int = 20,
+    reference: int = 100_000,
+    seed: int = 0,
+) -> Diagnosis:
+    """Measure the parts of Theorem 1 for a POR agent on its data.
+
+    subject     a run directory, whose data and reward convention are used unless others are given, or a policy
+    data        what to measure on: a name, a file, a Dataset
+    rewards     the convention V was trained with; by default the run's, for a policy the rewards as they are
+    states      how many states of the data, drawn at random with `seed`
+    neighbours  recorded transitions that stand for what else could have been done in a state
+    reference   transitions to look for neighbours in, drawn at random where there are more
+    """
+    if isinstance(subject, Policy):
+        policy = subject
+    else:
+        policy, planned = load_policies(subject)[0], read_plan(Path(subject))
+        data = load(planned.data, planned.columns) if data is None else data
+        rewards = rewards or planned.rewards
+    if data is None:
+        raise WaypostError("a policy alone does not know its data: name them with --data (in Python: data=...)")
+    agent, config = _checked(policy)
+    dataset = data if isinstance(data, Dataset) else load(data)
+    dataset = learning_rewards(dataset, rewards or "recorded", config.discount)
+    measures = _measured(agent, config, dataset, states, neighbours, reference, np.random.default_rng(seed))
+    return Diagnosis(measures, config.inverse_temperature)
+
+
+def _checked(policy: Policy) -> tuple[PORAgent, Config]:
+    agent = policy.agent
+    if not isinstance(agent, PORAgent):
+        raise WaypostError(f"a {policy.algorithm} agent has no guide and executor to diagnose; POR has")
+    lacking = [
+        name
+        for name, part in (("V", agent.value_part), ("guide", agent.guide_part), ("executor", agent.executor))
+        if part is None
+    ]
+    if lacking:
+        raise WaypostError(f"this agent has no {' and no '.join(lacking)}: a diagnosis needs all three parts")
+    assert agent.executor is not None
+    if not isinstance(agent.executor.actions, Bounds):
+        raise WaypostError("numbered actions have no distances: the theorem speaks of actions that are vectors")
+    return agent, policy.config
+
+
+def _measured(
+    agent: PORAgent,
+    config: Config,
+    dataset: Dataset,
+    states: int,
+    neighbours: int,
+    reference: int,
+    rng: np.random.Generator,
+) -> dict[str, Floats]:
+    """The numbers of each state."""
+    executor = agent.executor
+    assert executor is not None
+    columns = aims(config, dataset)
+    usable = np.flatnonzero(columns["aimed"] > 0)
+    if len(usable) <= neighbours:
+        raise WaypostError(
+            f"{dataset.name}: {len(usable)} transitions with a next state; more than {neighbours} are needed"
+        )
+    known = rng.permutation(usable)[:reference]
+    asked = known[:states]
+    scale = np.where(dataset.observation_moments[1] > 0, dataset.observation_moments[1], 1.0).astype(np.float32)
+    s, following = dataset.observations, columns.get("goals", dataset.next_observations)
+    scaled_actions = np.asarray(executor.actions.scale(jnp.asarray(dataset.require("actions"))))
+
+    goals = np.asarray(agent.guide(jnp.asarray(s[asked])))
+    repeated = _acts(executor, s[asked], following[asked])
+    taken = _acts(executor, s[asked], goals)
+    distance = _length((goals - following[asked]) / scale)
+    slope = np.maximum(_slopes(executor, s[asked], following[asked], scale), _slopes(executor, s[asked], goals, scale))
+
+    # Neighbours of each state among the known transitions, itself left out.
+    near, apart = nearest(s[asked] / scale, s[known] / scale, neighbours, own=np.arange(len(asked)))
+    others = known[near]
+    steps = (following[others] - following[asked][:, None]) / scale
+    changes = _length(scaled_actions[others] - scaled_actions[asked][:, None])
+    inverse_slope = np.max(changes / np.maximum(apart + _length(steps), 1e-6), axis=1)
+
+    rewards = columns.get("goal_rewards", dataset.require("rewards"))
+    discounts = columns.get("goal_discounts", np.where(dataset.terminals, 0.0, config.discount))
+    values = np.asarray(agent.value(jnp.asarray(following[known])))
+    worth = (rewards[known] + discounts[known] * values)[near]
+    rows = np.arange(len(asked))
+    best = scaled_actions[others[rows, worth.argmax(axis=1)]]
+    wanted = (goals - s[asked]) / scale
+    moved = (following[others] - s[others]) / scale
+    aimed = scaled_actions[others[rows, _length(moved - wanted[:, None]).argmin(axis=1)]]
+
+    parts = {
+        "l1": (inverse_slope + slope) * distance,
+        "l2": _length(aimed - best),
+        "l3": _length(repeated - scaled_actions[asked]),
+    }
+    points = following[known] / scale
+    measures: Mapping[str, Floats] = {
+        "guide_distance": distance,
+        "guide_to_data": nearest(goals / scale, points, 1)[1][:, 0],
+        "data_to_data": nearest(following[asked] / scale, points, 1, own=rows)[1][:, 0],
+        "inverse_slope": inverse_slope,
+        "executor_slope": slope,
+        **parts,
+        "bound": parts["l1"] + parts["l2"] + parts["l3"],
+        "gap": _length(taken - best),
+        "value_gain": np.asarray(agent.value(jnp.asarray(goals))) - values[: len(asked)],
+    }
+    return {name: np.asarray(numbers, np.float64) for name, numbers in measures.items()}
+
+
+def _length(vectors: Floats) -> Floats:
+    return np.linalg.norm(vectors, axis=-1)
+
+
+def _acts(executor: Executor, observations: Floats, goals: Floats) -> Floats:
+    """What the executor does, scaled to [-1, 1]."""
+    return np.asarray(executor.actions.scale(executor(jnp.asarray(observations), jnp.asarray(goals))))
+
+
+def _slopes(executor: Executor, observations: Floats, goals: Floats, scale: Floats) -> Floats:
+    """The greatest singular value of the executor's derivative in the goal, before it is cut off at the bounds."""
+
+    def act(goal: jax.Array, observation: jax.Array) -> jax.Array:
+        return executor.net.mode(executor.inputs(observation[None], goal[None]))[0]
+
+    slopes = jax.jit(jax.vmap(jax.jacfwd(act)))(jnp.asarray(goals), jnp.asarray(observations))
+    return np.linalg.norm(np.asarray(slopes) * scale, ord=2, axis=(1, 2))
+
+
+def nearest(
+    queries: Floats, points: Floats, count: int, own: Floats | None = None, block: int = 256
+) -> tuple[Floats, Floats]:
+    """The `count` nearest points of each query, nearest first, and their distances; `own` are points not to count."""
+    found, distances = [], []
+    sizes = np.einsum("ij,ij->i", points, points)
+    for first in range(0, len(queries), block):
+        part = queries[first : first + block]
+        squares = sizes - 2.0 * part @ points.T + np.einsum("ij,ij->i", part, part)[:, None]
+        if own is not None:
+            squares[np.arange(len(part)), own[first : first + block]] = np.inf
+        if count == 1:
+            chosen = squares.argmin(axis=1)[:, None]
+        else:
+            chosen = np.argpartition(squares, min(count, squares.shape[1] - 1), axis=1)[:, :count]
+        # Once more without the rounding of the formula above.
+        exact = _length(points[chosen] - part[:, None])
+        order = exact.argsort(axis=1)
+        found.append(np.take_along_axis(chosen, order, axis=1))
+        distances.append(np.take_along_axis(exact, order, axis=1))
+    return np.concatenate(found), np.concatenate(distances)

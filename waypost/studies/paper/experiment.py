@@ -1,0 +1,186 @@
+"""What an experiment of the paper is, what it is given and what it gives back.
+
+The file of an experiment holds a function `run(context) -> Outcome`. It reads how many seeds and steps it gets from the
+context, and cannot tell its quick form from its full one by anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, fields, replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from waypost.data.sources import recipe_of
+from waypost.errors import WaypostError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from waypost.data.dataset import Dataset
+    from waypost.envs.tasks import Protocol
+    from waypost.training.callbacks import Callback
+from waypost.training.runs import Run
+
+Item = TypeVar("Item")
+Row = Mapping[str, str | int | float | None]
+"""A line of a table: the same names in every row, None where there is no number."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is done: all that the quick and the full form of an experiment differ in."""
+
+    seeds: int
+    """Agents of each kind, or draws where nothing is trained."""
+    steps: int | None = None
+    """Updates each agent gets in all; None: as many as its preset says, or nothing is trained."""
+    recorded: int | None = None
+    """Steps that are recorded of each replica; None: as many as D4RL's set has."""
+    episodes: int | None = None
+    """Seeds of the simulator, that is rollouts, each agent is judged by; None: as many as its task says."""
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            number = getattr(self, each.name)
+            if number is not None and number < 1:
+                raise WaypostError(f"{each.name} = {number}: at least 1 is needed")
+
+    def of(self, data: str) -> str:
+        """The name of as much of a data set as is recorded; only of whole replicas there can be less."""
+        made = recipe_of(data)
+        whole = made is not None and made[0].transitions is not None and made[1] is None
+        return f"{data}-{self.recorded}" if self.recorded and whole else data
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """An experiment of the paper, and where its code is."""
+
+    name: str
+    title: str
+    place: str
+    """Where it stands in the paper."""
+    claim: str
+    """What the paper says it shows."""
+    quick: Size
+    """Minutes."""
+    full: Size
+    """As long as it takes."""
+    trains: bool = False
+    """Whether there are steps to choose."""
+    data: tuple[str, ...] = ()
+    """Data sets to choose from; none: there is no choice."""
+    algorithms: tuple[str, ...] = ()
+    """Algorithms to choose from; none: there is no choice."""
+
+    def run(self, context: Context) -> Outcome:
+        """Do it; the module is imported only now."""
+        return import_module(f"waypost.studies.paper.{self.name.replace('-', '_')}").run(context)
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """What an experiment may use."""
+
+    size: Size
+    runs: Path
+    """Folder for run directories, DATA/KIND as in the folder of a comparison."""
+    progress: Callback
+    """Told about trainings."""
+    counting: Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
+    """Told about everything else that takes a while."""
+    data: tuple[str, ...] = ()
+    """The data sets that were chosen, of those the experiment has; hopper-medium-v2 is D4RL's file of hopper-medium."""
+    algorithms: tuple[str, ...] = ()
+    """The algorithms that were chosen, of those the experiment has."""
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """For each algorithm's name, settings on top of its preset; what the experiment itself sets is on top of them."""
+    evaluation: Callable[[Protocol], Protocol] = lambda usual: usual
+    """How agents are judged, made of how they usually are."""
+    seconds: dict[Path, float] = field(default_factory=dict)
+    """How long each training that was asked for took, whenever that was."""
+    used: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Those of the settings that a training had."""
+
+    def each(self, items: Sequence[Item], what: str) -> Iterator[Item]:
+        """The items one after the other, under a progress bar."""
+        with self.counting(what) as count:
+            for done, item in enumerate(items):
+                yield item
+                count(done + 1, len(items))
+
+    def train(self, algorithm: str, data: str | Path | Dataset, *, label: str | None = None, **options: Any) -> Run:
+        """A training with this experiment's seeds and steps, which goes on where it was; a finished one is only read.
+
+        label     the run directory's name under `runs`; by default DATA/ALGORITHM
+        options   as for `waypost.train`
+        """
+        from waypost.studies.comparison import shortened, typed
+        from waypost.training.plan import plan
+        from waypost.training.runs import execute
+
+        if algorithm in self.settings:
+            self.used[algorithm] = self.settings[algorithm]
+        given = typed(self.settings.get(algorithm, {}))
+        planned = plan(algorithm, data, **{"seeds": self.size.seeds, **given, **options})
+        planned = replace(planned, evaluation=self.evaluation(planned.evaluation))
+        if self.size.steps is not None:
+            planned = shortened(planned, self.size.steps)
+        place = self.runs / (label or f"{Path(planned.data).stem}/{algorithm}")
+        run = execute(planned, data, place, resume=True, progress=self.progress)
+        self.seconds[place] = run.result["seconds"]
+        return run
+
+
+def over_seeds(rows: Sequence[Row], by: Sequence[str], same: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """One row for all seeds: how many there were, and the mean of each number over those that have it.
+
+    by     names of the columns that tell what a row is about
+    same   names of the columns that are the same for every seed
+    """
+    found: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        found.setdefault(tuple(row[name] for name in by), []).append(row)
+    means: list[dict[str, Any]] = []
+    for about, own in found.items():
+        mean = dict(zip(by, about, strict=True)) | {"seeds": len(own)} | {name: own[0][name] for name in same}
+        for name in (name for name in own[0] if name not in (*by, *same, "seed")):
+            known = [float(number) for row in own if (number := row[name]) is not None]
+            mean[name] = sum(known) / len(known) if known else None
+        means.append(mean)
+    return means
+
+
+@dataclass(frozen=True, eq=False)
+class Drawing:
+    """A figure and what to say about it."""
+
+    figure: Figure
+    caption: str
+    alt: str
+    """What there is to see, for those who cannot."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Numbers of an outcome, written as CSV and JSON."""
+
+    rows: Sequence[Row]
+    caption: str
+    shown: bool = False
+    """Whether people want to read it beside the text; the others are only linked."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What an experiment found. Its text names no number that is not in, or made of, one of its tables."""
+
+    text: str
+    """Markdown: what was run, and what it shows beside the paper's claim."""
+    figures: Mapping[str, Drawing] = field(default_factory=dict)
+    """By file name, without a suffix."""
+    tables: Mapping[str, Table] = field(default_factory=dict)
+    """By file name, without a suffix."""

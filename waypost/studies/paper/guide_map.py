@@ -1,0 +1,305 @@
+"""Where the guide goes: its goals g(s) beside the recorded next states s', as Figure 2 of the paper shows them.
+
+V and guide are trained on each data set, nothing else is needed here. For pairs (s, s') of the data drawn at random,
+
+    gain       V(g(s)) - V(s'): by the agent's own V, and by that of another seed, which this guide was not trained with
+    distance   from g(s) to the nearest recorded next state
+    own        from s' to the nearest other recorded next state
+
+A goal is near where its distance is at most the own distance of its pair. Of goals that were themselves further rows of
+the data about half would be near. States are divided by the deviations of the data's columns.
+
+How many pairs there are follows from the steps: as many as updates, 100 000 at most and in the full form, whose steps
+are the presets'. The paper colours by the optimal value, which nobody has for these data; here it is the agent's V.
+
+The t-SNE puts 2 points per pair into a plane, so it must be fast: openTSNE's grows with the number of points, not with
+its square. Perplexity 50 from a start by principal components, the library's usual 250 and 500 iterations, on one core,
+which gives the same picture each time. The first seed is drawn. Of 200 000 points it takes half an hour, so it is kept
+beside the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from waypost.agents.por import aims
+from waypost.data.dataset import Dataset
+from waypost.envs.tasks import task as find_task
+from waypost.errors import WaypostError
+from waypost.files import read_arrays, write_arrays
+from waypost.studies.diagnosis import nearest
+from waypost.studies.paper.benchmark import row_of
+from waypost.studies.paper.experiment import Context, Drawing, Outcome, Row, Table, over_seeds
+from waypost.studies.paper.scores import lengths, read
+from waypost.studies.paper.words import length, listed, many, paragraphs
+from waypost.training.runs import Run
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from waypost.figures import Layout
+
+Floats = np.ndarray
+Points = Mapping[str, Floats]
+"""Columns of a table of pairs."""
+
+MORE, LESS = "antmaze-large-diverse", "hopper-medium-replay"
+"""The paper sees the larger gain on the first."""
+PAIRS = 100_000
+"""The most pairs that are drawn."""
+PERPLEXITY = 50
+
+
+def run(context: Context) -> Outcome:
+    if find_spec("openTSNE") is None:
+        raise WaypostError("guide-map: openTSNE is not installed; pip install 'waypost[paper]' brings it")
+    seeds: list[Row] = []
+    figures: dict[str, Drawing] = {}
+    points: dict[str, Table] = {}
+    for name in context.data:
+        task = find_task(row_of(name))
+        trained = context.train("por", name, env=task.name, training="guide")
+        found = measured(context, trained, read(context, name), plane=task.layout is not None)
+        seeds += [
+            {**summary(name, seed, each), **lengths(trained)}
+            for seed, each in zip(trained.plan.seeds, found, strict=True)
+        ]
+        first = found[0]
+        first |= embedded(context, name, first.pop("following"), first.pop("goals"))
+        rows = [
+            {column: float(f"{number:.6g}") for column, number in zip(first, numbers, strict=True)}
+            for numbers in zip(*first.values(), strict=True)
+        ]
+        points[f"points-{name}"] = Table(rows, f"The pairs of {name} as they are drawn, of the first seed.")
+        drawn = {column: np.array([row[column] for row in rows]) for column in first}
+        figures[f"map-{name}"] = Drawing(
+            draw(drawn, task.layout() if task.layout else None),
+            f"{name}, {len(rows)} pairs: the guide's goals g(s) and the recorded next states s' by source, and each by "
+            f"its V, {'above in a t-SNE, below where they lie in the maze' if task.layout else 'in a t-SNE'}.",
+            f"Clouds of points of {name}: goals over recorded states, and both coloured by value.",
+        )
+    means = over_seeds(seeds, ("data",), ("pairs", "updates", "preset_updates"))
+    tables = {"guide-map": Table(means, CAPTION, shown=True), "seeds": Table(seeds, "The same of each seed.")}
+    return Outcome(_text(means, seeds), figures, {**tables, **points})
+
+
+CAPTION = (
+    "Means over pairs and seeds. gain: V(g(s)) - V(s'); deviations: the gain in deviations of V(s'); other_v: the gain "
+    "by the V of another seed; higher: share of goals with the higher V; near: share of goals as near to a recorded "
+    "next state as these are to each other; gain_near, gain_far: the gain of goals that are near, and of the others."
+)
+
+
+# -- the numbers -----------------------------------------------------------------------------------
+
+
+def measured(context: Context, trained: Run, dataset: Dataset, plane: bool) -> list[dict[str, Floats]]:
+    """For each seed a number, or a state, for each pair; all seeds get the same pairs, with x and y on a plane."""
+    columns = aims(trained.plan.config, dataset)
+    usable = np.flatnonzero(columns["aimed"] > 0)
+    rows = np.random.default_rng(0).permutation(usable)[: min(context.size.steps or PAIRS, PAIRS)]
+    states, following = dataset.observations[rows], columns.get("goals", dataset.next_observations)[rows]
+    scale = np.where(dataset.observation_moments[1] > 0, dataset.observation_moments[1], 1.0)
+    # Where 100 000 points fill a plane the nearest is so near that it takes double precision to see it.
+    recorded = following.astype(np.float64) / scale
+    own = nearest(recorded, recorded, 1, own=np.arange(len(rows)))[1][:, 0]
+    found = []
+    for place, policy in enumerate(context.each(trained.policies, f"{dataset.name}: distances")):
+        goals = policy.guide(states)
+        scaled = goals.astype(np.float64) / scale
+        others = trained.policies[(place + 1) % len(trained.policies)]
+        each = {
+            "value": policy.value(following),
+            "goal_value": policy.value(goals),
+            "distance": nearest(scaled, recorded, 1)[1][:, 0],
+            "own": own,
+            "following": recorded,
+            "goals": scaled,
+        }
+        if others is not policy:
+            each["other_gain"] = others.value(goals) - others.value(following)
+        if plane:
+            each |= {"x": following[:, 0], "y": following[:, 1], "goal_x": goals[:, 0], "goal_y": goals[:, 1]}
+        found.append(each)
+    return found
+
+
+def summary(name: str, seed: int, pairs: Points) -> Row:
+    """The numbers of one agent."""
+    gain = pairs["goal_value"].astype(np.float64) - pairs["value"]
+    near = pairs["distance"] <= pairs["own"]
+    spread = float(pairs["value"].astype(np.float64).std())
+    return {
+        "data": name,
+        "seed": seed,
+        "pairs": len(gain),
+        "gain": float(gain.mean()),
+        "deviations": float(gain.mean()) / spread if spread > 0 else None,
+        "other_v": float(pairs["other_gain"].mean(dtype=np.float64)) if "other_gain" in pairs else None,
+        "higher": float((gain > 0).mean()),
+        "near": float(near.mean()),
+        "gain_near": float(gain[near].mean()) if near.any() else None,
+        "gain_far": float(gain[~near].mean()) if not near.all() else None,
+    }
+
+
+def embedded(context: Context, name: str, following: Floats, goals: Floats) -> dict[str, Floats]:
+    """Both kinds of states in the plane of one t-SNE, which is kept: of the same states none is made twice."""
+    states = np.concatenate([following, goals])
+    file, found = context.runs / name / "t-sne.safetensors", sha256(states.tobytes()).hexdigest()
+    kept = read_arrays(file) if file.is_file() else ({}, None)
+    if kept[1] == found:
+        plane = kept[0]["plane"]
+    else:
+        plane = tsne(context, name, states)
+        write_arrays(file, {"plane": plane}, found)
+    recorded, wanted = plane[: len(following)], plane[len(following) :]
+    return {
+        "tsne_x": recorded[:, 0],
+        "tsne_y": recorded[:, 1],
+        "goal_tsne_x": wanted[:, 0],
+        "goal_tsne_y": wanted[:, 1],
+    }
+
+
+def tsne(context: Context, name: str, states: Floats) -> Floats:
+    """The states in a plane, (states, 2)."""
+    from openTSNE import TSNE
+
+    every, calls = 50, (250 + 500) // 50
+    with context.counting(f"{name}: t-SNE") as count:
+        done = iter(range(1, calls + 1))
+        return np.asarray(
+            TSNE(
+                perplexity=min(PERPLEXITY, (len(states) - 1) / 3),
+                initialization="pca",
+                early_exaggeration_iter=250,
+                n_iter=500,
+                n_jobs=1,
+                random_state=0,
+                callbacks=lambda *_: count(next(done), calls),
+                callbacks_every_iters=every,
+            ).fit(states)
+        )
+
+
+# -- the text --------------------------------------------------------------------------------------
+
+
+def _text(rows: Sequence[dict[str, Any]], seeds: Sequence[Row]) -> str:
+    """Every number from the tables."""
+    texts = [
+        f"""
+        V and guide of POR were trained on {listed(row["data"] for row in rows)} with
+        {many(rows[0]["seeds"], "seed")} each.
+        For pairs (s, s') drawn from each data set the guide's goals g(s) are set beside the recorded next states s'.
+        The paper colours by the optimal value; here V is the agent's own, and because a guide may only have learned
+        what its own V likes, the V of another seed judges it too.
+        """
+    ]
+    texts += [_reading(row) for row in rows]
+    known = {row_of(row["data"]): row["deviations"] for row in rows}
+    if known.get(MORE) is not None and known.get(LESS) is not None:
+        as_said = known[MORE] > known[LESS]
+        texts.append(
+            f"""
+            In deviations of V over the data the gain is {known[MORE]:.3g} on {MORE} and {known[LESS]:.3g} on {LESS}.
+            The paper sees more of it on {MORE}, and {"so do we" if as_said else "we do not"}.
+            {"" if as_said else _checked({row_of(row["data"]): row for row in rows}, seeds)}
+            """
+        )
+    return paragraphs(*texts)
+
+
+def _checked(rows: Mapping[str, Mapping[str, Any]], seeds: Sequence[Row]) -> str:
+    """What can be looked at where the gain is larger on the other data set: chance, and another measure."""
+    words = []
+    for name in (MORE, LESS):
+        found = [float(str(row["deviations"])) for row in seeds if row_of(str(row["data"])) == name]
+        words.append(
+            f"on {name} the seeds have {min(found):.3g} to {max(found):.3g}, and "
+            f"{rows[name]['higher']:.0%} of the goals have the higher V"
+        )
+    return f"Checked: {'; '.join(words)}."
+
+
+def _reading(row: Mapping[str, Any]) -> str:
+    """One data set in words."""
+    judged = "" if row["other_v"] is None else f", and {row['other_v']:.3g} by the V of another seed"
+    if row["gain_near"] is None or row["gain_far"] is None:
+        beyond = "All goals are near, so nothing lies beyond the data." if row["near"] == 1 else "No goal is near."
+    else:
+        more = row["gain_far"] > max(row["gain_near"], 0)
+        beyond = (
+            f"The other goals gain {row['gain_far']:.3g}, the near ones {row['gain_near']:.3g}: what lies beyond the "
+            f"data is {'worth more, as the paper says' if more else 'not worth more, unlike in the paper'}."
+        )
+    return f"""
+        **{row["data"]}**, {length(row)}, {row["pairs"]} pairs:
+        the mean of V(g(s)) - V(s') is {row["gain"]:.3g}{judged};
+        {row["higher"]:.0%} of the goals have the higher V. The paper says that goals are worth more,
+        {"and so they are" if row["gain"] > 0 else "here they are not"}. {row["near"]:.0%} of the goals are as near to a
+        recorded next state as these are to each other; of further rows of the data about half would be. {beyond}
+        """
+
+
+# -- the figure ------------------------------------------------------------------------------------
+
+RECORDED_COLOUR, GOAL_COLOUR = "#e69f00", "#0072b2"
+
+
+def draw(pairs: Points, layout: Layout | None) -> Figure:
+    """By source, V of the recorded states and V of the goals; a second row of the same where there is a maze."""
+    import matplotlib
+    from matplotlib.lines import Line2D
+
+    from waypost.figures import STYLE, colour_bar, draw_layout, new_figure
+
+    with matplotlib.rc_context(STYLE):
+        # Three panels across leave each about 2.5 inches; the lower row is as high as the maze then is.
+        x0, x1, y0, y1 = layout.extent if layout else (0.0, 1.0, 0.0, 0.0)
+        figure = new_figure(9.0, 3.5 if layout is None else 3.8 + 2.5 * (y1 - y0) / (x1 - x0))
+        grid = figure.subplots(1 if layout is None else 2, 3, squeeze=False)
+        both = np.concatenate([pairs["value"], pairs["goal_value"]])
+        limits = tuple(np.quantile(both, (0.01, 0.99)))
+        for panels, (x, y) in zip(grid, (("tsne_x", "tsne_y"), ("x", "y")), strict=False):
+            recorded = np.stack([pairs[x], pairs[y]], axis=1)
+            goals = np.stack([pairs[f"goal_{x}"], pairs[f"goal_{y}"]], axis=1)
+            colours = np.repeat([RECORDED_COLOUR, GOAL_COLOUR], len(goals))
+            # In a random order neither kind covers the other.
+            order = np.random.default_rng(0).permutation(len(colours))
+            _dots(panels[0], np.concatenate([recorded, goals])[order], color=colours[order])
+            for axes, places, name in ((panels[1], recorded, "value"), (panels[2], goals, "goal_value")):
+                dots = _dots(axes, places, c=pairs[name], vmin=limits[0], vmax=limits[1])
+            colour_bar(figure, panels[2], dots, "value V")
+            for axes in panels:
+                if x == "x" and layout is not None:
+                    draw_layout(axes, layout)
+                else:
+                    low, high = (find(np.concatenate([recorded, goals]), axis=0) for find in (np.min, np.max))
+                    low, high = low - 0.03 * (high - low), high + 0.03 * (high - low)
+                    axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
+                    axes.set(box_aspect=1, xticks=[], yticks=[], xlabel="t-SNE 1", ylabel="t-SNE 2")
+                if axes is not panels[0]:
+                    axes.set_ylabel("")
+        grid[0][0].set_title("source")
+        grid[0][1].set_title(f"V(s'), mean {pairs['value'].mean():.3g}")
+        grid[0][2].set_title(f"V(g(s)), mean {pairs['goal_value'].mean():.3g}")
+        handles = [
+            Line2D([], [], color=colour, marker="o", ls="", ms=5, label=label)
+            for colour, label in ((GOAL_COLOUR, "g(s), the guide's goal"), (RECORDED_COLOUR, "s', recorded next state"))
+        ]
+        figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False)
+    return figure
+
+
+def _dots(axes: Axes, places: Floats, **style: Any) -> Any:
+    """Dots that get smaller the more they are; as pixels, for no viewer takes 200 000 shapes."""
+    size = float(np.clip(20_000 / len(places), 0.3, 8.0))
+    return axes.scatter(places[:, 0], places[:, 1], s=size, linewidths=0, rasterized=True, zorder=2, **style)

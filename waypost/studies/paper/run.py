@@ -1,0 +1,278 @@
+"""Run an experiment of the paper and write what it found.
+
+The folder of the experiments holds
+    NAME/NAME.md            what was run and what it shows beside the paper's claim
+    NAME/*.png, *.svg       its figures
+    NAME/*.csv, *.json      its tables, each in both forms
+    NAME/runs/FORM/         run directories, if it trains; FORM is quick or full
+    NAME/record.json        how it was run; its presence says the experiment is finished
+    paper.html              all finished experiments as one page
+Every file is written whole or not at all, and the record last.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from waypost.envs.tasks import OPTIONS, Protocol
+from waypost.errors import WaypostError
+from waypost.figures import to_png, to_svg
+from waypost.files import read_json, table, write_bytes, write_json, write_text
+from waypost.studies.comparison import read_settings
+from waypost.studies.paper import EXPERIMENTS, experiment
+from waypost.studies.paper.benchmark import row_of
+from waypost.studies.paper.experiment import Context, Experiment, Outcome, Row, Size
+from waypost.studies.paper.words import listed, many
+from waypost.training.callbacks import Callback
+
+Counting = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
+
+
+@dataclass(frozen=True)
+class Record:
+    """How a finished experiment was run, and what it left."""
+
+    name: str
+    quick: bool
+    seeds: int
+    steps: int | None
+    command: str
+    seconds: float
+    """Of this run of the experiment, in which finished trainings were only read."""
+    training: float
+    """Seconds of all its trainings, whenever they were."""
+    waypost: str
+    when: str
+    text: str
+    """What the experiment says, as Markdown."""
+    figures: dict[str, dict[str, str]]
+    """Caption and alt of NAME.svg and NAME.png."""
+    tables: dict[str, dict[str, Any]]
+    """Caption of NAME.csv and NAME.json, and whether to show them."""
+    data: Sequence[str] = ()
+    """The data sets that were chosen; none: there was no choice."""
+    algorithms: Sequence[str] = ()
+    """The algorithms that were chosen; none: there was no choice."""
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Settings on top of the presets, of the algorithms that were trained."""
+    recorded: int | None = None
+    """Transitions of each replica; None: D4RL's number."""
+    episodes: int | None = None
+    """Rollouts each agent was judged by; None: the task's number."""
+
+    @property
+    def files(self) -> list[str]:
+        """Everything it wrote but record.json, the text first."""
+        pictures = [f"{name}.{suffix}" for name in self.figures for suffix in ("png", "svg")]
+        return [f"{self.name}.md", *pictures, *(f"{name}.{end}" for name in self.tables for end in ("csv", "json"))]
+
+
+@contextmanager
+def _silent(what: str) -> Iterator[Callable[[int, int], None]]:
+    yield lambda done, total: None
+
+
+def run(
+    name: str,
+    out: str | Path,
+    *,
+    quick: bool = False,
+    seeds: int | None = None,
+    steps: int | None = None,
+    data: Sequence[str] = (),
+    algorithms: Sequence[str] = (),
+    settings: str | Path | None = None,
+    runs: str | Path | None = None,
+    evaluation: Mapping[str, int] | None = None,
+    progress: Callback | None = None,
+    counting: Counting = _silent,
+) -> Record:
+    """Run an experiment, write its files and the page; the same call goes on where it was interrupted.
+
+    name         see `EXPERIMENTS`
+    out          the folder of all experiments
+    quick        the form that takes minutes; it has fewer seeds (of agents and rollouts) and steps (of training and
+                 recording), and nothing else is different
+    seeds, steps others than the form's
+    data, algorithms    only these, for experiments that have a choice; by default all
+    settings     TOML file with settings on top of the presets, as for `compare`
+    runs         the folder of the run directories, by default NAME/runs/FORM; in that of a comparison with the same
+                 settings, seeds, steps and evaluations what is trained already is read
+    evaluation   fields of `Protocol` that are not to be as the task says
+    """
+    chosen, folder = experiment(name), Path(out) / name
+    if steps is not None and not chosen.trains:
+        raise WaypostError(f"{name}: trains nothing, so it has no steps to choose")
+    usual = chosen.quick if quick else chosen.full
+    given = {"seeds": seeds, "steps": steps, "episodes": (evaluation or {}).get("episodes")}
+    size = replace(usual, **{name: number for name, number in given.items() if number is not None})
+    if (settings or runs or evaluation) and not chosen.trains:
+        raise WaypostError(f"{name}: trains nothing, so it has no settings, runs and evaluations to choose")
+    tables = read_settings(settings) if settings else {}
+    judged = {**({"episodes": size.episodes} if size.episodes else {}), **(evaluation or {})}
+    Protocol(**judged)  # a wrong one is named before any work
+    sets = tuple(size.of(name) for name in _chosen(chosen, "data", data, chosen.data))
+    which = sets, _chosen(chosen, "algorithms", algorithms, chosen.algorithms)
+    if folder.is_file() or folder.parent.is_file():
+        raise WaypostError(f"{folder}: is a file, or in one; choose another --out")
+    old = read_record(folder)
+    if quick and old is not None and not old.quick:
+        raise WaypostError(f"{folder}: holds the full form of {name}; choose another --out for the quick one")
+    begun = time.monotonic()
+    form = "quick" if quick else "full"
+    context = Context(
+        size,
+        Path(runs) if runs else folder / "runs" / form,
+        progress or Callback(),
+        counting,
+        *which,
+        settings=tables,
+        evaluation=lambda usual: replace(usual, **judged),
+    )
+    outcome = chosen.run(context)
+    record = Record(
+        name=name,
+        quick=quick,
+        seeds=size.seeds,
+        steps=size.steps,
+        command=_command(
+            name,
+            quick,
+            {"seeds": seeds, "steps": steps, "data": data, "algos": algorithms, "settings": settings, "runs": runs}
+            | {OPTIONS[key]: number for key, number in (evaluation or {}).items()},
+        ),
+        seconds=round(time.monotonic() - begun, 3),
+        training=round(sum(context.seconds.values()), 3),
+        waypost=version("waypost"),
+        when=datetime.now(UTC).isoformat(timespec="seconds"),
+        text=outcome.text,
+        figures={key: {"caption": each.caption, "alt": each.alt} for key, each in outcome.figures.items()},
+        tables={key: {"caption": each.caption, "shown": each.shown} for key, each in outcome.tables.items()},
+        data=list(which[0]),
+        algorithms=list(which[1]),
+        settings=context.used,
+        recorded=size.recorded,
+        episodes=size.episodes,
+    )
+    write(outcome, record, folder)
+    return record
+
+
+def _chosen(chosen: Experiment, what: str, given: Sequence[str], known: tuple[str, ...]) -> tuple[str, ...]:
+    """What was asked for, once it is certain that the experiment has it; by default all it has."""
+    if given and not known:
+        raise WaypostError(f"{chosen.name}: its {what} are fixed, there are none to choose")
+    for each in given:
+        if (row_of(each) if what == "data" else each) not in known:
+            raise WaypostError(f"{chosen.name}: has no {each} among its {what}; choose from {', '.join(known)}")
+    if len({row_of(each) for each in given}) < len(given):
+        raise WaypostError(f"{chosen.name}: {', '.join(given)}: something is named twice")
+    return tuple(given) or known
+
+
+def _command(name: str, quick: bool, options: Mapping[str, Any]) -> str:
+    words = ["waypost", "paper", name, *(["--quick"] if quick else [])]
+    for option, given in options.items():
+        known = [str(each) for each in (given if isinstance(given, tuple | list) else [given]) if each is not None]
+        words += [f"--{option.replace('_', '-')}", *known] if known else []
+    return " ".join(words)
+
+
+def read_record(folder: Path) -> Record | None:
+    """The record of a finished experiment; None if it is not there, or of no use to this version."""
+    try:
+        return Record(**read_json(folder / "record.json"))
+    except (WaypostError, TypeError):
+        return None
+
+
+def finished(out: Path) -> dict[str, Record]:
+    """The finished experiments of a folder, in the paper's order."""
+    records = {name: read_record(out / name) for name in EXPERIMENTS}
+    return {name: record for name, record in records.items() if record is not None}
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def write(outcome: Outcome, record: Record, folder: Path) -> None:
+    """Write an experiment's files in place of those of an earlier run."""
+    old = read_record(folder)
+    # Without a record the experiment counts as unfinished, so nobody meets old and new files together.
+    (folder / "record.json").unlink(missing_ok=True)
+    for name in set(old.files if old else ()) - set(record.files):
+        (folder / name).unlink(missing_ok=True)
+    for key, drawing in outcome.figures.items():
+        write_bytes(folder / f"{key}.png", to_png(drawing.figure))
+        write_text(folder / f"{key}.svg", to_svg(drawing.figure) + "\n")
+    for key, each in outcome.tables.items():
+        write_text(folder / f"{key}.csv", table(list(each.rows[0]) if each.rows else [], [dict(r) for r in each.rows]))
+        write_json(folder / f"{key}.json", [dict(row) for row in each.rows])
+    write_text(folder / f"{record.name}.md", as_markdown(EXPERIMENTS[record.name], outcome, record))
+    write_json(folder / "record.json", asdict(record))
+
+
+def as_markdown(chosen: Experiment, outcome: Outcome, record: Record) -> str:
+    """The text with its figures and the tables people want to read."""
+    parts = [f"# {chosen.title}", f"> The paper ({chosen.place}): {chosen.claim}", outcome.text.strip()]
+    parts += [f"![{each.alt}]({key}.png)\n\n{each.caption}" for key, each in outcome.figures.items()]
+    parts += [f"{each.caption}\n\n{_rows(each.rows)}" for each in outcome.tables.values() if each.shown and each.rows]
+    parts.append(f"`{record.command}`, {how(record)}.")
+    return "\n\n".join(parts) + "\n"
+
+
+def how(record: Record) -> str:
+    """Say how an experiment was run."""
+    usual, form = _usual(record), "quick form" if record.quick else "full form"
+    seeds = [many(record.seeds, "seed")] if record.seeds == usual.seeds else []
+    steps = [many(record.steps, "step")] if record.steps and record.steps == usual.steps else []
+    less = [f"replicas of {record.recorded} transitions"] if record.recorded else []
+    less += [many(record.episodes, "rollout")] if record.episodes else []
+    size = ", ".join([form, *seeds, *steps, *less, *changes(record)])
+    trained = f" ({record.training:.0f} s of training in all)" if record.training else ""
+    given = f", settings on top of the presets of {listed(record.settings)}" if record.settings else ""
+    return f"{size}{given}, {record.seconds:.1f} s{trained}, Waypost {record.waypost}, {record.when[:10]}"
+
+
+def changes(record: Record) -> list[str]:
+    """What is not as the form says, in words: fewer data sets or algorithms, other seeds or steps."""
+    chosen, usual = EXPERIMENTS[record.name], _usual(record)
+    kinds = (("data set", record.data, chosen.data), ("algorithm", record.algorithms, chosen.algorithms))
+    words = [f"{len(own)} of {many(len(whole), what)}" for what, own, whole in kinds if len(own) < len(whole)]
+    if record.seeds != usual.seeds:
+        words.append(f"{many(record.seeds, 'seed')} instead of {usual.seeds}")
+    if record.steps is not None and record.steps != usual.steps:
+        due = "the presets'" if usual.steps is None else usual.steps
+        words.append(f"{many(record.steps, 'step')} instead of {due}")
+    return words
+
+
+def _usual(record: Record) -> Size:
+    """The seeds and steps of a record's form."""
+    chosen = EXPERIMENTS[record.name]
+    return chosen.quick if record.quick else chosen.full
+
+
+def _rows(rows: Sequence[Row]) -> str:
+    lines = [f"| {' | '.join(rows[0])} |", "|" + "|".join("---:" if n else "---" for n in numeric(rows)) + "|"]
+    lines += ["| " + " | ".join(cell(value).replace("|", "/") for value in row.values()) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def numeric(rows: Sequence[Row]) -> list[bool]:
+    """Whether each column holds numbers only."""
+    return [all(not isinstance(row[name], str) for row in rows) for name in rows[0]]
+
+
+def cell(value: Any) -> str:
+    """A value as people read it."""
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

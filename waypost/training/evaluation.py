@@ -1,0 +1,258 @@
+"""Judging agents in a simulator: many episodes at once, one batched action call per step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import equinox as eqx
+import gymnasium as gym
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from waypost.agents.agent import Agent, Array, Memory
+from waypost.agents.nets import Choices
+from waypost.envs.tasks import Task
+from waypost.errors import WaypostError
+
+MEASURES = ("return", "score", "success_rate", "episode_length")
+MOST_ENVIRONMENTS = 100
+"""Environments per agent that step together at most."""
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """What happened to each agent in each of its episodes; arrays are (agents, episodes)."""
+
+    returns: np.ndarray
+    lengths: np.ndarray
+    successes: np.ndarray | None
+    """Whether the goal was reached, where the environment says so in info['success']."""
+    paths: list[list[np.ndarray]] = field(default_factory=list)
+    """Observations of each episode, if asked for."""
+
+    def measures(self, task: Task) -> list[dict[str, float | None]]:
+        """For each agent the means of return, score, success rate and length."""
+        scores = task.score(self.returns.mean(axis=1))
+        return [
+            {
+                "return": float(self.returns[i].mean()),
+                "score": None if scores is None else float(scores[i]),
+                "success_rate": None if self.successes is None else float(self.successes[i].mean()),
+                "episode_length": float(self.lengths[i].mean()),
+            }
+            for i in range(len(self.returns))
+        ]
+
+
+def rollouts(
+    agents: Sequence[Agent],
+    task: Task,
+    episodes: int,
+    seed: int = 0,
+    paths: bool = False,
+    environments: int = MOST_ENVIRONMENTS,
+    progress: Callable[[int, int], None] | None = None,
+) -> Episodes:
+    """Run every agent for `episodes` episodes.
+
+    Episode j starts from seed + j whoever runs it, so agents meet the same starts and the result does not
+    depend on how many environments step together. Every started episode counts, short or long.
+    """
+    width = min(episodes, environments)
+    actor = _Actor(agents, task.goal)
+    envs = task.make(len(agents) * width)
+    try:
+        _check_spaces(envs, actor, task)
+        return _run(actor, envs, episodes, width, seed, paths, progress)
+    finally:
+        envs.close()
+
+
+def check(agent: Agent, task: Task) -> None:
+    """Raise the error an evaluation would, now rather than after hours of training."""
+    envs = task.make(1)
+    try:
+        _check_spaces(envs, _Actor([agent], task.goal), task)
+    finally:
+        envs.close()
+
+
+class _Actor:
+    """All agents as one function of one batch: (agents x width) observations in, actions out."""
+
+    def __init__(self, agents: Sequence[Agent], goal: Sequence[float] | None = None):
+        self.agents = jax.tree.map(lambda *leaves: jnp.stack(leaves), *agents)
+        self.count = len(agents)
+        self.goal = None if goal is None else jnp.asarray(goal, jnp.float32)
+
+    def start(self, width: int) -> Memory:
+        return eqx.filter_vmap(lambda agent: agent.start(width, self.goal))(self.agents)
+
+    def act(self, observations: np.ndarray, memory: Memory) -> tuple[np.ndarray, Memory]:
+        grouped = observations.reshape(self.count, -1, observations.shape[-1])
+        actions, memory = _act(self.agents, grouped, memory)
+        return np.asarray(actions).reshape(len(observations), *actions.shape[2:]), memory
+
+    def receive(self, memory: Memory, rewards: np.ndarray, restarted: np.ndarray, fresh: Memory) -> Memory:
+        """Note the rewards; where an episode has restarted, forget."""
+        if not jax.tree.leaves(memory):
+            return memory
+        grouped = (self.count, -1)
+        return _receive(self.agents, memory, rewards.reshape(grouped), restarted.reshape(grouped), fresh)
+
+
+@jax.jit
+def _act(agents: Agent, observations: Array, memory: Memory) -> tuple[Array, Memory]:
+    return jax.vmap(lambda agent, rows, memory: agent.act(rows, memory))(agents, observations, memory)
+
+
+@jax.jit
+def _receive(agents: Agent, memory: Memory, rewards: Array, restarted: Array, fresh: Memory) -> Memory:
+    memory = jax.vmap(lambda agent, memory, rewards: agent.receive(memory, rewards))(agents, memory, rewards)
+
+    def choose(new: Array, old: Array) -> Array:
+        return jnp.where(restarted.reshape(restarted.shape + (1,) * (old.ndim - 2)), new, old)
+
+    return jax.tree.map(choose, fresh, memory)
+
+
+def _check_spaces(envs: Any, actor: _Actor, task: Task) -> None:
+    """A clear word before a shape error inside the compiled function."""
+    space = envs.single_observation_space
+    if space.shape is None or len(space.shape) != 1:
+        raise WaypostError(f"task {task.name}: observations of {space} are not flat vectors; flatten them first")
+    rows = jax.ShapeDtypeStruct((actor.count, 1, space.shape[0]), jnp.float32)
+    memory = jax.eval_shape(lambda: actor.start(1))
+    try:
+        actions, _ = jax.eval_shape(_act, actor.agents, rows, memory)
+    except (TypeError, ValueError):
+        raise WaypostError(
+            f"task {task.name} has {space.shape[0]} observations, the agent was trained on another number; "
+            "choose the task that fits the data with --env"
+        ) from None
+    _check_actions(envs.single_action_space, actions, _choices(actor.agents), task)
+
+
+def _check_actions(space: Any, actions: Any, choices: set[int], task: Task) -> None:
+    """The same for what the agent does: `actions` are (agents, rows) numbers of choices, or such rows of vectors."""
+    fits = "choose the task that fits the data with --env"
+    numbers = actions.ndim == 2 and jnp.issubdtype(actions.dtype, jnp.integer)
+    gives = f"actions of shape {actions.shape[2:]}"
+    if numbers:
+        gives = f"the number of one of {' or '.join(map(str, sorted(choices)))} actions" if choices else "a number"
+    if isinstance(space, gym.spaces.Discrete):
+        if not numbers or (choices and choices != {int(space.n)}):
+            raise WaypostError(
+                f"task {task.name} has {space.n} numbered actions, the agent gives {gives}; {fits}, or say when "
+                f"training that the data's actions are such numbers: --columns.choices {space.n}"
+            )
+    elif not isinstance(space, gym.spaces.Box):
+        raise WaypostError(f"task {task.name} takes actions of {space}; a Box of numbers or Discrete is needed")
+    elif numbers or space.shape != actions.shape[2:]:
+        raise WaypostError(f"task {task.name} takes actions of shape {space.shape}, the agent gives {gives}; {fits}")
+
+
+def _choices(agents: Agent) -> set[int]:
+    """How many numbered actions the agents choose among, as far as their parts tell."""
+    parts = jax.tree.leaves(agents, is_leaf=lambda part: isinstance(part, Choices))
+    return {part.count for part in parts if isinstance(part, Choices)}
+
+
+def _run(
+    actor: _Actor,
+    envs: Any,
+    episodes: int,
+    width: int,
+    seed: int,
+    paths: bool,
+    progress: Callable[[int, int], None] | None,
+) -> Episodes:
+    total = actor.count * width
+    space = envs.single_action_space
+    start = space.start if isinstance(space, gym.spaces.Discrete) else 0  # environments may count from elsewhere
+    agent_of = np.repeat(np.arange(actor.count), width)
+    episode = np.tile(np.arange(width), actor.count)  # which episode each environment is in
+    started = np.full(actor.count, width)
+    returns = np.zeros((actor.count, episodes))
+    lengths = np.zeros((actor.count, episodes), np.int64)
+    successes = np.zeros((actor.count, episodes), bool)
+    reports_success = False
+    seen: list[list[list[np.ndarray]]] = [[[] for _ in range(episodes)] for _ in range(actor.count)]
+
+    observations, _ = envs.reset(seed=[seed + int(j) for j in episode])
+    fresh = actor.start(width)
+    memory, running, finished = fresh, np.ones(total, bool), 0
+    while running.any():
+        observations = np.asarray(observations, np.float32)
+        if paths:
+            for i in np.flatnonzero(running):
+                seen[agent_of[i]][episode[i]].append(observations[i].copy())
+        actions, memory = actor.act(observations, memory)
+        actions = actions.astype(envs.action_space.dtype)
+        observations, rewards, terminated, truncated, infos = envs.step(actions + start if start else actions)
+        where = agent_of[running], episode[running]
+        returns[where] += rewards[running]
+        lengths[where] += 1
+        if "success" in infos:
+            reports_success = True
+            successes[where] |= np.asarray(infos["success"], bool)[running]
+        done = terminated | truncated
+        memory = actor.receive(memory, np.asarray(rewards, np.float32), done, fresh)
+        if not done.any():
+            continue
+        last = np.asarray(observations, np.float32)
+        seeds: list[int | None] = [None] * total
+        for i in np.flatnonzero(done):
+            if not running[i]:
+                continue
+            if paths:
+                seen[agent_of[i]][episode[i]].append(last[i].copy())
+            finished += 1
+            if started[agent_of[i]] < episodes:
+                episode[i] = started[agent_of[i]]
+                started[agent_of[i]] += 1
+                seeds[i] = seed + int(episode[i])
+            else:
+                running[i] = False
+        if progress:
+            progress(finished, actor.count * episodes)
+        if running.any():
+            # Environments that are through keep stepping beside the others; nothing of theirs is counted.
+            observations, _ = envs.reset(seed=seeds, options={"reset_mask": done})
+    return Episodes(
+        returns,
+        lengths,
+        successes if reports_success else None,
+        [[np.stack(path) for path in each] for each in seen] if paths else [],
+    )
+
+
+def summarise(values: Sequence[float | None], resamples: int = 10_000) -> dict[str, Any]:
+    """Mean, standard deviation, interquartile mean and 95 % bootstrap interval over seeds.
+
+    One seed has no spread to speak of: its interval is None.
+    """
+    if not values or any(value is None for value in values):
+        return {"mean": None, "std": None, "iqm": None, "interval": None}
+    numbers = np.sort(np.asarray(values, np.float64))
+    interval = None
+    if len(numbers) > 1:
+        draws = np.random.default_rng(0).choice(numbers, (resamples, len(numbers))).mean(axis=1)
+        interval = [float(bound) for bound in np.percentile(draws, (2.5, 97.5))]
+    return {
+        "mean": float(numbers.mean()),
+        "std": float(numbers.std(ddof=1)) if len(numbers) > 1 else 0.0,
+        "iqm": interquartile_mean(numbers),
+        "interval": interval,
+    }
+
+
+def interquartile_mean(numbers: np.ndarray) -> float:
+    """Mean of the middle half: a quarter of the total weight is cut from each end, in parts if need be."""
+    ordered = np.sort(numbers)
+    edges = np.linspace(0.0, 1.0, len(ordered) + 1)
+    weights = np.clip(np.minimum(edges[1:], 0.75) - np.maximum(edges[:-1], 0.25), 0.0, None)
+    return float(np.sum(ordered * weights) / weights.sum())

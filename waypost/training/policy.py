@@ -1,0 +1,164 @@
+"""A trained agent as a person uses it: plain arrays in and out, saved as safetensors and JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from waypost.agents import algorithm
+from waypost.agents.agent import Agent, Algorithm, Memory, Spec
+from waypost.errors import WaypostError
+from waypost.files import read_arrays, read_json, write_arrays, write_json
+from waypost.training.checkpoint import flatten, unflatten
+
+
+@dataclass(frozen=True, eq=False)
+class Policy:
+    """An agent of one seed with what is needed to build it again."""
+
+    algorithm: str
+    config: Any
+    spec: Spec
+    agent: Agent
+    seed: int = 0
+
+    def act(self, observations: ArrayLike) -> np.ndarray:
+        """Actions for one observation or a batch of them; for agents that remember, see `act_on`."""
+        if type(self.agent).start is not Agent.start:
+            raise WaypostError(f"a {self.algorithm} agent remembers its episode: use `start`, `act_on` and `receive`")
+        rows, single = self._rows(observations)
+        actions = np.asarray(self._act(self.agent, rows, ())[0])
+        return actions[0] if single else actions
+
+    def start(self, episodes: int, goal: ArrayLike | None = None) -> Memory:
+        """What to remember at the beginning of a batch of episodes; `goal`: where to go, for agents that are told."""
+        return self.agent.start(episodes, None if goal is None else jnp.asarray(goal, jnp.float32))
+
+    def act_on(self, observations: ArrayLike, memory: Memory) -> tuple[np.ndarray, Memory]:
+        """Actions for a batch of observations, and what to remember for the next step."""
+        actions, memory = self._act(self.agent, self._rows(observations)[0], memory)
+        return np.asarray(actions), memory
+
+    def receive(self, memory: Memory, rewards: ArrayLike) -> Memory:
+        """Take note of the rewards the last actions of a batch of episodes earned, for agents that use them."""
+        return self.agent.receive(memory, jnp.asarray(rewards, jnp.float32))
+
+    def value(self, observations: ArrayLike) -> np.ndarray:
+        """How good one observation or each of a batch is."""
+        rows, single = self._rows(observations)
+        values = np.asarray(self._value(self.agent, rows))
+        return values[0] if single else values
+
+    def guide(self, observations: ArrayLike) -> np.ndarray:
+        """The state the agent means to go to from one observation or each of a batch."""
+        rows, single = self._rows(observations)
+        goals = np.asarray(self._guide(self.agent, rows))
+        return goals[0] if single else goals
+
+    @cached_property
+    def _act(self) -> Any:
+        return jax.jit(lambda agent, rows, memory: agent.act(rows, memory))
+
+    @cached_property
+    def _value(self) -> Any:
+        return jax.jit(lambda agent, rows: agent.value(rows))
+
+    @cached_property
+    def _guide(self) -> Any:
+        return jax.jit(lambda agent, rows: agent.guide(rows))
+
+    def _rows(self, observations: ArrayLike) -> tuple[np.ndarray, bool]:
+        rows = np.asarray(observations, np.float32)
+        single = rows.ndim == 1
+        rows = rows[None] if single else rows
+        if rows.ndim != 2 or rows.shape[1] != self.spec.observation_size:
+            raise WaypostError(
+                f"observations have shape {np.shape(observations)}; this agent takes "
+                f"({self.spec.observation_size},) or (batch, {self.spec.observation_size})"
+            )
+        return rows, single
+
+    # -- on disk --------------------------------------------------------------------------------
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the policy into a folder; policies of other seeds of the same run may share it."""
+        return save_policies([self], folder)
+
+    @classmethod
+    def load(cls, folder: str | Path, seed: int | None = None) -> Policy:
+        """The policy of a folder or run directory; of the first seed unless another is asked for."""
+        policies = load_policies(folder)
+        if seed is None:
+            return policies[0]
+        for policy in policies:
+            if policy.seed == seed:
+                return policy
+        raise WaypostError(f"{folder}: no policy of seed {seed}; there are {[policy.seed for policy in policies]}")
+
+
+def save_policies(policies: list[Policy], folder: str | Path) -> Path:
+    """Policies of one run, one safetensors file per seed, and `policy.json` with all else."""
+    folder, first = Path(folder), policies[0]
+    for policy in policies:
+        write_arrays(folder / f"seed-{policy.seed}.safetensors", flatten(policy.agent, "agent"))
+    record = {
+        "format": 1,
+        "algorithm": first.algorithm,
+        "config": asdict(first.config),
+        "spec": first.spec.to_json(),
+        "missing": missing_parts(first.agent),
+        "seeds": [policy.seed for policy in policies],
+    }
+    write_json(folder / "policy.json", record)
+    return folder
+
+
+def load_policies(folder: str | Path) -> list[Policy]:
+    """Every policy of a folder, or of a run directory that has one."""
+    folder = Path(folder)
+    if (folder / "policy").is_dir():
+        folder = folder / "policy"
+    if not (folder / "policy.json").is_file():
+        raise WaypostError(f"{folder}: holds no policy.json; give a run directory or its policy folder")
+    record = read_json(folder / "policy.json")
+    try:
+        chosen = algorithm(record["algorithm"])
+        config = config_from_json(chosen.config_type, record["config"])
+        spec = Spec.from_json(record["spec"])
+        seeds = [int(seed) for seed in record["seeds"]]
+        like = blank(chosen, config, spec, record["missing"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise WaypostError(f"{folder / 'policy.json'}: not a policy of this version of Waypost ({error})") from None
+    policies = []
+    for seed in seeds:
+        file = folder / f"seed-{seed}.safetensors"
+        arrays, _ = read_arrays(file)
+        try:
+            agent = unflatten(like, arrays, "agent")
+        except WaypostError as error:
+            raise WaypostError(f"{file}: {error}") from None
+        policies.append(Policy(record["algorithm"], config, spec, agent, seed))
+    return policies
+
+
+def blank(chosen: type[Algorithm], config: Any, spec: Spec, missing: list[str]) -> Agent:
+    """An agent of these settings with nothing in it: shapes only, and None for the missing parts."""
+    agent = jax.eval_shape(lambda: chosen.build(config, spec))
+    return replace(agent, **dict.fromkeys(missing))
+
+
+def missing_parts(agent: Agent) -> list[str]:
+    """Names of the parts this agent was left without."""
+    return [part.name for part in fields(agent) if getattr(agent, part.name) is None]
+
+
+def config_from_json(config_type: type, record: dict[str, Any]) -> Any:
+    """A Config from its JSON form, where tuples have become lists."""
+    return config_type(**{name: tuple(value) if isinstance(value, list) else value for name, value in record.items()})

@@ -1,0 +1,32 @@
+"""Words every room shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Flags = NDArray[np.bool_]
+
+Count = Callable[[int, int], None]
+"""Told how many of how many are done."""
+
+Convention = Literal["recorded", "goal", "centred-goal", "return-range"]
+"""How rewards are rewritten for learning.
+
+recorded      as they are in the data
+goal          for 0/1 goal tasks: r - 1, so every step costs 1 and arriving is free; an end that is not the
+              goal costs what never arriving would, 1 / (1 - gamma), or failing early would look cheap
+centred-goal  for 0/1 goal tasks, as CQL's authors did: 4 (r - 0.5)
+return-range  for dense rewards: r * 1000 / (best - worst episode return)
+"""
+
+
+class Labels(NamedTuple):
+    """What a task says about transitions: their reward, and whether the task ended there."""
+
+    rewards: Floats
+    terminals: Flags
