@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import waypost
-from waypost.agents import ALGORITHMS
+from waypost.agents import ALGORITHMS, Entry
 from waypost.envs.tasks import Protocol
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -36,7 +36,7 @@ def awr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     module = module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "awr", module)
     spec.loader.exec_module(module)
-    monkeypatch.setitem(ALGORITHMS, "awr", module.AWR)
+    monkeypatch.setitem(ALGORITHMS, "awr", Entry("awr", "advantage-weighted regression", "awr:AWR", discrete=True))
     return module
 
 

@@ -15,6 +15,7 @@ import pytest
 from constrained import Rows, both, cautious, check, decoder, differing, moved_by, normal, pair, same
 from oracles import HIGH, LOW, ROWS, TERMINAL, TIMEOUT, numbers, redrawn, walks
 
+from waypost.agents import ALGORITHMS
 from waypost.agents.agent import Spec
 from waypost.agents.bcq import BCQ, BCQAgent, Config, State
 from waypost.data.dataset import Dataset
@@ -293,7 +294,7 @@ def test_the_defaults_are_the_originals() -> None:
     assert (config.target_candidates, config.acting_candidates) == (10, 100)
     assert (config.vae_hidden, config.value_hidden, config.perturbation_hidden) == ((750, 750), (400, 300), (400, 300))
     assert (config.learning_rate, config.target_rate, config.discount, config.batch_size) == (1e-3, 0.005, 0.99, 100)
-    assert BCQ.conventions == {"return-range": "recorded"}
+    assert ALGORITHMS["bcq"].conventions == {"return-range": "recorded"}
     for asked, given in ((0, 2 * 2), (3, 3)):
         algorithm = BCQ(replace(config, latent=asked), Spec.of(walks(), **SCALING), 3)
         assert jax.eval_shape(algorithm.init, KEY).agent.vae.latent == given

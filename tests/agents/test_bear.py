@@ -15,7 +15,7 @@ import pytest
 from constrained import Rows, both, cautious, check, decoder, differing, moved_by, normal, same
 from oracles import HIGH, LOW, ROWS, TERMINAL, TIMEOUT, numbers, redrawn, walks
 
-from waypost.agents import losses, presets
+from waypost.agents import ALGORITHMS, losses, presets
 from waypost.agents.agent import Spec
 from waypost.agents.bear import BEAR, BEARAgent, Config, State
 from waypost.data.dataset import Dataset
@@ -378,7 +378,7 @@ def test_the_defaults_are_the_originals() -> None:
     assert (config.vae_hidden, config.value_hidden, config.policy_hidden) == ((750, 750), (400, 300), (400, 300))
     assert (config.learning_rate, config.dual_learning_rate) == (1e-3, 1e-3)
     assert (config.target_rate, config.discount, config.batch_size) == (0.005, 0.99, 100)
-    assert BEAR.conventions == {"return-range": "recorded"}
+    assert ALGORITHMS["bear"].conventions == {"return-range": "recorded"}
     for asked, given in ((0, 2 * 2), (3, 3)):
         algorithm = BEAR(replace(config, latent=asked), Spec.of(walks(), **SCALING), 3)
         assert jax.eval_shape(algorithm.init, KEY).vae.latent == given

@@ -14,6 +14,7 @@ import pytest
 from constrained import Rows, both, check, differing, moved_by, normal, normal_density, same
 from oracles import HIGH, LOW, ROWS, TERMINAL, TIMEOUT, numbers, redrawn, walks
 
+from waypost.agents import ALGORITHMS
 from waypost.agents.brac import BRAC, Config, State
 from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
@@ -342,7 +343,7 @@ def test_the_defaults_are_the_originals() -> None:
     assert (config.value_learning_rate, config.policy_learning_rate) == (1e-3, 3e-4)
     assert (config.value_hidden, config.policy_hidden) == ((300, 300), (200, 200))
     assert (config.target_rate, config.discount, config.batch_size) == (0.005, 0.99, 256)
-    assert BRAC.conventions == {"return-range": "recorded"}
+    assert ALGORITHMS["brac"].conventions == {"return-range": "recorded"}
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import pytest
 from constrained import Rows, both, check, differing, moved_by, normal, normal_density, same, tanh_gaussian
 from oracles import HIGH, LOW, ROWS, TERMINAL, TIMEOUT, adam_gradient, agree, gradient, numbers, redrawn, walks
 
+from waypost.agents import ALGORITHMS
 from waypost.agents.cql import CQL, Config, CQLAgent, State
 from waypost.data.dataset import Dataset
 from waypost.envs.tasks import TASKS
@@ -493,7 +494,7 @@ def test_there_is_a_preset_for_every_data_set_of_the_paper_and_the_t_maze() -> N
 
 
 def test_rewards_are_the_originals() -> None:
-    assert CQL.conventions == {"return-range": "recorded", "goal": "centred-goal"}
+    assert ALGORITHMS["cql"].conventions == {"return-range": "recorded", "goal": "centred-goal"}
 
 
 @pytest.mark.parametrize(

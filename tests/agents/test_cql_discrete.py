@@ -14,6 +14,7 @@ import pytest
 from constrained import check, moved_by, same
 from oracles import ROWS, TERMINAL, TIMEOUT, numbers, redrawn, walks
 
+from waypost.agents import ALGORITHMS
 from waypost.agents.cql_discrete import Config, DiscreteCQL, State
 from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
@@ -189,9 +190,9 @@ def test_it_acts_with_the_best_action_and_values_it() -> None:
 
 
 def test_it_is_for_numbered_actions_alone() -> None:
-    assert DiscreteCQL.discrete
-    assert not DiscreteCQL.continuous
-    assert DiscreteCQL.conventions == {"return-range": "recorded"}
+    assert ALGORITHMS["cql-discrete"].discrete
+    assert not ALGORITHMS["cql-discrete"].continuous
+    assert ALGORITHMS["cql-discrete"].conventions == {"return-range": "recorded"}
 
 
 def test_the_authors_weights_are_presets() -> None:

@@ -39,7 +39,7 @@ EACH = [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for n
 
 def about(name: str) -> Any:
     """The algorithm's own test file."""
-    return import_module(f"test_{ALGORITHMS[name].__module__.split('.')[-1]}")
+    return import_module(f"test_{ALGORITHMS[name].code.partition(':')[0].split('.')[-1]}")
 
 
 def tiny(name: str) -> Any:
@@ -80,7 +80,7 @@ def learner(
 @cache
 def prepared(name: str, config: Any, choices: bool | None) -> tuple[Algorithm, Any]:
     """Learners of one algorithm share what is compiled for it."""
-    chosen: type[Algorithm] = ALGORITHMS[name]
+    chosen: type[Algorithm] = ALGORITHMS[name].load()
     columns, spec = chosen.prepare(config, data(name, choices))
     return chosen(config, spec, STEPS), columns
 
@@ -117,7 +117,7 @@ def outcome(name: str) -> tuple[Any, list[np.ndarray]]:
 @cache
 def program(name: str, config: Any) -> list[Any]:
     """All that the settings decide, without running it: data, stages, and the computations that have an effect."""
-    chosen: type[Algorithm] = ALGORITHMS[name]
+    chosen: type[Algorithm] = ALGORITHMS[name].load()
     columns, spec = chosen.prepare(config, data(name))
     algorithm = chosen(config, spec, STEPS)
     key, rows = jax.random.key(0), jnp.arange(config.batch_size)
@@ -239,7 +239,7 @@ def test_numbered_actions_are_chosen_from_those_there_are(name: str) -> None:
 def test_data_without_what_it_needs_are_refused(name: str, column: str) -> None:
     lacking = data(name).without_actions() if column == "actions" else data(name).without_rewards()
     with pytest.raises(WaypostError, match=f"has no {column}"):
-        ALGORITHMS[name].prepare(tiny(name), lacking)
+        ALGORITHMS[name].load().prepare(tiny(name), lacking)
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

@@ -14,6 +14,7 @@ import oracles
 import pytest
 from oracles import HIGH, LOW, ROWS, TERMINAL, TIMEOUT, UNSEEN_TERMINAL, UNSEEN_TIMEOUT, numbers, redrawn, walks
 
+from waypost.agents import ALGORITHMS
 from waypost.agents.agent import Spec
 from waypost.agents.onestep import Config, OneStep, State
 from waypost.data.dataset import Dataset
@@ -367,8 +368,8 @@ def test_data_without_any_next_action_are_refused() -> None:
 
 
 def test_locomotion_keeps_its_recorded_rewards() -> None:
-    assert OneStep.conventions.get("return-range") == "recorded"
-    assert "goal" not in OneStep.conventions
+    assert ALGORITHMS["onestep"].conventions.get("return-range") == "recorded"
+    assert "goal" not in ALGORITHMS["onestep"].conventions
 
 
 # -- acting ------------------------------------------------------------------------------------------------------

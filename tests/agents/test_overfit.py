@@ -87,7 +87,7 @@ def relived(agent: Any, data: Dataset) -> np.ndarray:
 
 
 def learned(name: str, choices: bool, steps: int) -> Any:
-    chosen = ALGORITHMS[name]
+    chosen = ALGORITHMS[name].load()
     config = chosen.config_type(**SETTINGS[name], batch_size=16)
     columns, spec = chosen.prepare(config, journey(choices))
     learner = Learner(chosen(config, spec, steps), columns, (0,))

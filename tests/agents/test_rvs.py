@@ -14,6 +14,7 @@ import pytest
 from oracles import HIGH, LOW, ROWS, TERMINAL, TIMEOUT, UNSEEN_TERMINAL, UNSEEN_TIMEOUT, numbers, redrawn, walks
 
 import waypost
+from waypost.agents import ALGORITHMS
 from waypost.agents.nets import Bounds, Scaling
 from waypost.agents.rvs import DROPOUT, GOALS, GoalConfig, ReturnConfig, RvS, RvSG, RvSR, State
 from waypost.data.dataset import Dataset
@@ -304,8 +305,8 @@ def test_data_must_have_what_a_form_needs_and_no_more() -> None:
         RvSR.prepare(small("R"), data.without_rewards())
     with_rewards, without = (RvSG.prepare(small("G"), each)[0] for each in (data, data.without_rewards()))
     assert same(with_rewards, without)
-    assert RvSG.needs == {"actions"}
-    assert RvSR.needs == {"actions", "rewards"}
+    assert ALGORITHMS["rvs-g"].needs == {"actions"}
+    assert ALGORITHMS["rvs-r"].needs == {"actions", "rewards"}
 
 
 # -- acting --------------------------------------------------------------------------------------------------------

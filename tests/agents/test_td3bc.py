@@ -16,6 +16,7 @@ import pytest
 from constrained import Rows, both, check, differing, moved_by, normal, same
 from oracles import HIGH, LOW, ROWS, TERMINAL, TIMEOUT, numbers, redrawn, walks
 
+from waypost.agents import ALGORITHMS
 from waypost.agents.td3bc import TD3BC, Config, State
 from waypost.data.dataset import Dataset
 from waypost.envs.tasks import TASKS
@@ -337,7 +338,7 @@ def test_there_is_a_preset_for_every_data_set_of_the_paper_and_the_t_maze() -> N
 
 
 def test_rewards_are_the_originals() -> None:
-    assert TD3BC.conventions == {"return-range": "recorded"}
+    assert ALGORITHMS["td3bc"].conventions == {"return-range": "recorded"}
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,14 @@ from __future__ import annotations
 import io
 import re
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
 from rich.console import Console
 from test_page import Outline, assert_self_contained
 
-from waypost.agents import ALGORITHMS
+from waypost.agents import supports
 from waypost.cli import screen
 from waypost.data.dataset import Dataset
 from waypost.data.inspection import inspect
@@ -58,7 +58,7 @@ def broken() -> Dataset:
 
 
 def html(dataset: Dataset) -> str:
-    return page.render_inspection(inspect(dataset, page.supports(dataset)), dataset)
+    return page.render_inspection(inspect(dataset, supports(dataset)), dataset)
 
 
 def pictures(text: str) -> list[str]:
@@ -240,85 +240,13 @@ def test_column_ranges_reach_from_smallest_to_largest() -> None:
     assert page.column_ranges([*columns, huge]).axes[0].get_xscale() == "symlog"
 
 
-# -- which algorithms ------------------------------------------------------------------------------
-
-
-def verdicts(dataset: Dataset) -> dict[str, tuple[bool, str]]:
-    found = page.supports(dataset)
-    assert [support.algorithm for support in found] == list(ALGORITHMS)
-    return {support.algorithm: (support.supported, support.why) for support in found}
-
-
-def test_whole_data_support_every_algorithm_for_such_actions() -> None:
-    assert all(supported is ALGORITHMS[name].continuous for name, (supported, _) in verdicts(data()).items())
-    assert all(supported is ALGORITHMS[name].discrete for name, (supported, _) in verdicts(choosing()).items())
-
-
-def test_without_actions_por_trains_in_part_and_bc_not_at_all() -> None:
-    found = verdicts(data().without_actions())
-    assert found["bc"] == (False, "the data have no actions")
-    assert not found["por"][0]
-    assert "the data have no actions; V and the guide train without: --training guide" in found["por"][1]
-
-
-def test_without_rewards_bc_trains_and_por_in_part() -> None:
-    found = verdicts(data().without_rewards())
-    assert found["bc"][0]
-    assert not found["por"][0]
-    assert "--training executor" in found["por"][1]
-    assert verdicts(data().without_rewards().without_actions())["por"] == (
-        False,
-        "the data have no actions and no rewards",
-    )
-
-
-def test_rewards_that_say_nothing_support_cloning_only() -> None:
-    found = verdicts(data(rewards=np.zeros(ROWS)))
-    assert found["bc"][0]
-    assert found["por"] == (False, "all rewards are 0: nothing to learn beyond doing what the data did")
-
-
-def test_without_any_next_state_nothing_that_looks_ahead_can_learn() -> None:
-    found = verdicts(data(terminals=None, next_valid=np.zeros(ROWS)))
-    assert found["bc"][0]
-    assert found["por"] == (False, "no row has a known next state: store next_observations")
-
-
-def test_algorithms_that_cannot_learn_such_actions_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Chooser(ALGORITHMS["bc"]):
-        continuous: ClassVar = False
-
-    class Pusher(ALGORITHMS["bc"]):
-        discrete: ClassVar = False
-
-    monkeypatch.setitem(ALGORITHMS, "chooser", Chooser)
-    monkeypatch.setitem(ALGORITHMS, "pusher", Pusher)
-    why = "actions are numbered: it learns vectors of numbers only"
-    assert verdicts(choosing())["pusher"] == (False, why)
-    assert verdicts(choosing())["chooser"][0]
-    assert verdicts(data())["chooser"] == (False, "actions are vectors: it learns to choose among numbered ones only")
-
-
-def test_what_an_algorithm_needs_is_read_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Dreamer(ALGORITHMS["bc"]):
-        needs: ClassVar = frozenset({"rewards"})
-        without: ClassVar = {"rewards": "the model trains without"}
-
-    monkeypatch.setitem(ALGORITHMS, "dreamer", Dreamer)
-    assert verdicts(data().without_actions())["dreamer"] == (True, "the data have rewards")
-    assert verdicts(data().without_rewards())["dreamer"] == (
-        False,
-        "the data have no rewards; the model trains without",
-    )
-
-
 # -- the terminal ----------------------------------------------------------------------------------
 
 
 def shown(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> str:
     out = io.StringIO()
     monkeypatch.setattr(screen, "screen", Console(file=out, width=200))
-    screen.show_inspection(inspect(dataset, page.supports(dataset)))
+    screen.show_inspection(inspect(dataset, supports(dataset)))
     return out.getvalue()
 
 

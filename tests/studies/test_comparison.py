@@ -112,8 +112,8 @@ def test_every_agent_gets_the_same_number_of_updates_in_all(name: str) -> None:
     planned = plan(name, "hopper-medium-replay")
     short = shortened(planned, 6_000)
     if not numbered:
-        spec = waypost.agents.Spec(3, 1, (-1.0,), (1.0,))
-        total = sum(stage.steps for stage in ALGORITHMS[name](short.config, spec, short.steps).stages)
+        spec = waypost.agents.agent.Spec(3, 1, (-1.0,), (1.0,))
+        total = sum(stage.steps for stage in ALGORITHMS[name].load()(short.config, spec, short.steps).stages)
         assert total == pytest.approx(6_000, abs=3)
     assert shortened(short, 6_000).steps == pytest.approx(short.steps, abs=1)
 

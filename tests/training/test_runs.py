@@ -437,21 +437,6 @@ def test_numbered_actions_stream_resume_and_save_to_the_same_bits(
     assert loaded.act(data.observations[3]) == answer[3]
 
 
-def test_an_algorithm_that_cannot_choose_says_who_can(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Pusher(waypost.ALGORITHMS["bc"]):
-        discrete = False
-
-    monkeypatch.setitem(waypost.ALGORITHMS, "pusher", Pusher)
-    table = {"observations": np.arange(6.0), "actions": np.arange(6) % 3}
-    with pytest.raises(
-        WaypostError, match=r"pusher cannot learn numbered actions; these can: .*por.*; if they are siz"
-    ):
-        waypost.train("pusher", table, steps=1)
-    with pytest.raises(WaypostError, match=r"pusher cannot learn numbered actions; these can: [^;]*$"):
-        waypost.train("pusher", table, steps=1, columns=waypost.Columns(choices=3))
-    assert waypost.train("pusher", table, steps=1, columns=waypost.Columns(choices=0)).agent.spec.action_count is None
-
-
 @pytest.mark.slow
 def test_a_run_goes_on_as_it_began_however_much_memory_there_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

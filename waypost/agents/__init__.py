@@ -1,43 +1,217 @@
-"""The algorithms by name. Adding one: write its file, add its line here."""
+"""The algorithms by name, and what data each can learn from. Adding one: write its file, add its entry here.
 
-from waypost.agents.agent import Agent, Algorithm, Spec, Stage
-from waypost.agents.bc import BC, TopBC
-from waypost.agents.bcq import BCQ
-from waypost.agents.bear import BEAR
-from waypost.agents.brac import BRAC
-from waypost.agents.cql import CQL
-from waypost.agents.cql_discrete import DiscreteCQL
-from waypost.agents.dt import DT
-from waypost.agents.iql import IQL
-from waypost.agents.onestep import OneStep
-from waypost.agents.por import POR
-from waypost.agents.rvs import RvSG, RvSR
-from waypost.agents.td3bc import TD3BC
+Nothing here imports JAX: an algorithm's own file does, once it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from waypost.data.inspection.checks import no_signal
+from waypost.data.inspection.findings import Support
 from waypost.errors import WaypostError
+from waypost.types import Convention
 
-ALGORITHMS: dict[str, type[Algorithm]] = {
-    "por": POR,
-    "bc": BC,
-    "bc10": TopBC,
-    "onestep": OneStep,
-    "iql": IQL,
-    "td3bc": TD3BC,
-    "cql": CQL,
-    "cql-discrete": DiscreteCQL,
-    "bcq": BCQ,
-    "bear": BEAR,
-    "brac": BRAC,
-    "dt": DT,
-    "rvs-r": RvSR,
-    "rvs-g": RvSG,
+if TYPE_CHECKING:
+    from waypost.agents.agent import Algorithm
+    from waypost.data.dataset import Dataset
+
+BOTH = frozenset({"actions", "rewards"})
+AS_RECORDED: Mapping[str, Convention] = {"return-range": "recorded"}
+"""The original works give this method locomotion's rewards as they are."""
+NO_CONVENTION: Mapping[str, Convention] = dict.fromkeys(("goal", "centred-goal", "return-range"), "recorded")
+"""The same for a method that is given the environment's own rewards when it acts, or that reads none."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An algorithm: what it is, where its code is, and what data it can learn from."""
+
+    name: str
+    title: str
+    """One line for `waypost list`."""
+    code: str
+    """The `Algorithm`, as MODULE:CLASS."""
+    needs: frozenset[str] = BOTH
+    """Columns the data must have besides states."""
+    without: Mapping[str, str] = field(default_factory=dict)
+    """For a column that is missing, what can be trained all the same, in words for `waypost inspect`."""
+    conventions: Mapping[str, Convention] = field(default_factory=dict)
+    """Which reward convention takes the place of a task's, where the method's own works used another."""
+    discrete: bool = False
+    """Whether it can learn discrete actions."""
+    continuous: bool = True
+    """Whether it can learn continuous actions."""
+    streams: bool = True
+    """Whether it can learn from data that are streamed: it need not see all of them at once."""
+
+    def load(self) -> type[Algorithm]:
+        module, _, name = self.code.partition(":")
+        return getattr(import_module(module), name)
+
+    @property
+    def config_type(self) -> type[Any]:
+        """The dataclass of its settings."""
+        return self.load().config_type
+
+    def refusal(self, dataset: Dataset, streamed: bool = False) -> str:
+        """Why it cannot learn such actions, or not from data that are streamed; nothing where it can."""
+        able = self.continuous if dataset.action_count is None else self.discrete
+        if "actions" in self.needs and dataset.actions is not None and not able:
+            kinds = ("continuous", "discrete")
+            given, learned = kinds if dataset.action_count is None else kinds[::-1]
+            return f"actions are {given}, it learns {learned} ones only"
+        return "" if self.streams or not streamed else "it must see all data at once, they cannot be streamed"
+
+    def support(self, dataset: Dataset) -> Support:
+        """Whether these data have what it needs."""
+        missing = sorted(column for column in self.needs if getattr(dataset, column) is None)
+        if missing:
+            hint = self.without.get(missing[0]) if len(missing) == 1 else None
+            why = f"the data have no {' and no '.join(missing)}" + (f"; {hint}" if hint else "")
+        else:
+            why = self.refusal(dataset)
+        if not why and "rewards" in self.needs:
+            silent = no_signal(dataset)
+            if silent:
+                why = f"{silent}: nothing to learn beyond doing what the data did"
+            elif not (dataset.next_valid | dataset.terminals).any():
+                why = "no row has a known next state: store next_observations"
+        return Support(self.name, not why, why or f"the data have {' and '.join(sorted(self.needs))}")
+
+
+ALGORITHMS: dict[str, Entry] = {
+    entry.name: entry
+    for entry in (
+        Entry(
+            "por",
+            "policy-guided offline RL: value, guide and executor (Xu et al. 2022)",
+            "waypost.agents.por:POR",
+            discrete=True,
+            without={
+                "actions": "V and the guide train without: --training guide, with --init RUN for another run's "
+                "executor",
+                "rewards": "the executor trains without: --training executor",
+            },
+        ),
+        Entry(
+            "bc",
+            "behaviour cloning: do what the data did",
+            "waypost.agents.bc:BC",
+            needs=frozenset({"actions"}),
+            discrete=True,
+        ),
+        Entry(
+            "bc10",
+            "10%BC: behaviour cloning of the best tenth of the episodes",
+            "waypost.agents.bc:TopBC",
+            discrete=True,
+            streams=False,
+        ),
+        Entry(
+            "onestep",
+            "one step of policy improvement over the behaviour (Brandfonbrener et al. 2021)",
+            "waypost.agents.onestep:OneStep",
+            conventions=AS_RECORDED,
+        ),
+        Entry(
+            "iql",
+            "implicit Q-learning: an expectile of the data's own actions (Kostrikov et al. 2021)",
+            "waypost.agents.iql:IQL",
+            discrete=True,
+        ),
+        Entry(
+            "td3bc",
+            "TD3+BC: deterministic actor-critic held to the data's actions (Fujimoto and Gu 2021)",
+            "waypost.agents.td3bc:TD3BC",
+            conventions=AS_RECORDED,
+        ),
+        Entry(
+            "cql",
+            "conservative Q-learning: Q pushed down away from the data (Kumar et al. 2020)",
+            "waypost.agents.cql:CQL",
+            conventions={"return-range": "recorded", "goal": "centred-goal"},
+        ),
+        Entry(
+            "cql-discrete",
+            "conservative Q-learning for discrete actions (Kumar et al. 2020)",
+            "waypost.agents.cql_discrete:DiscreteCQL",
+            conventions=AS_RECORDED,
+            discrete=True,
+            continuous=False,
+        ),
+        Entry(
+            "bcq",
+            "BCQ: Q-learning among actions like those in the data (Fujimoto et al. 2019)",
+            "waypost.agents.bcq:BCQ",
+            conventions=AS_RECORDED,
+        ),
+        Entry(
+            "bear",
+            "BEAR: Q-learning inside the support of the data's actions (Kumar et al. 2019)",
+            "waypost.agents.bear:BEAR",
+            conventions=AS_RECORDED,
+        ),
+        Entry(
+            "brac",
+            "BRAC: actor and critic that pay for leaving the data's density of actions (Wu et al. 2019)",
+            "waypost.agents.brac:BRAC",
+            conventions=AS_RECORDED,
+        ),
+        Entry(
+            "dt",
+            "Decision Transformer: actions that go with the return asked for (Chen et al. 2021)",
+            "waypost.agents.dt:DT",
+            conventions=NO_CONVENTION,
+        ),
+        Entry(
+            "rvs-r",
+            "RvS-R: cloning, told the return to come (Emmons et al. 2022)",
+            "waypost.agents.rvs:RvSR",
+            conventions=NO_CONVENTION,
+            discrete=True,
+        ),
+        Entry(
+            "rvs-g",
+            "RvS-G: cloning, told a place to come (Emmons et al. 2022)",
+            "waypost.agents.rvs:RvSG",
+            needs=frozenset({"actions"}),
+            conventions=NO_CONVENTION,
+            discrete=True,
+        ),
+    )
 }
 
 
-def algorithm(name: str) -> type[Algorithm]:
+def find_entry(name: str) -> Entry:
     """The algorithm of that name, or an error that lists the names there are."""
     if name not in ALGORITHMS:
         raise WaypostError(f"no algorithm is called {name!r}; there are: {', '.join(ALGORITHMS)}")
     return ALGORITHMS[name]
 
 
-__all__ = ["ALGORITHMS", "Agent", "Algorithm", "Spec", "Stage", "algorithm"]
+def algorithm(name: str) -> type[Algorithm]:
+    """The code of the algorithm of that name."""
+    return find_entry(name).load()
+
+
+def able(dataset: Dataset, name: str, streamed: bool = False) -> Entry:
+    """The algorithm of that name, once it is certain that it can learn from these data."""
+    chosen = find_entry(name)
+    why = chosen.refusal(dataset, streamed)
+    if not why:
+        return chosen
+    others = [other for other, each in ALGORITHMS.items() if not each.refusal(dataset, streamed)]
+    judged = dataset.action_count is not None and not dataset.action_count_said
+    hints = ["if the actions are sizes, say --columns.choices 0"] if judged else []
+    hints += ["or --stream never"] if streamed and not chosen.streams else []
+    words = "; ".join([why, f"these can: {', '.join(others)}", *hints])
+    raise WaypostError(f"{dataset.name}: {name} cannot learn from it: {words}")
+
+
+def supports(dataset: Dataset) -> tuple[Support, ...]:
+    """For each algorithm there is, whether these data have what it needs."""
+    return tuple(each.support(dataset) for each in ALGORITHMS.values())

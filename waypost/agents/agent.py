@@ -26,7 +26,6 @@ import optax
 from waypost.agents.nets import Bounds, Choices
 from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
-from waypost.types import Convention
 
 Array = jax.Array
 Batch = Mapping[str, Array]
@@ -34,9 +33,6 @@ Columns = dict[str, np.ndarray]
 Metrics = dict[str, Array]
 Memory = Any
 Net = TypeVar("Net")
-
-AS_RECORDED: Mapping[str, Convention] = dict.fromkeys(get_args(Convention), "recorded")
-"""`conventions` of a method that is given the environment's own rewards when it acts, or that reads none."""
 
 
 @dataclass(frozen=True)
@@ -141,21 +137,6 @@ class Algorithm(ABC):
 
     config_type: ClassVar[type]
     """The settings; `batch_size` is the one field the loop reads."""
-    title: ClassVar[str]
-    """One line for `waypost list`."""
-    needs: ClassVar[frozenset[str]] = frozenset({"actions", "rewards"})
-    """Columns the data must have besides states."""
-    without: ClassVar[Mapping[str, str]] = {}
-    """For a column that is missing, what can be trained all the same, in words for `waypost inspect`."""
-
-    conventions: ClassVar[Mapping[str, Convention]] = {}
-    """Which reward convention takes the place of a task's, where the method's own works used another."""
-    discrete: ClassVar[bool] = False
-    """Whether it can learn to choose among numbered actions."""
-    continuous: ClassVar[bool] = True
-    """Whether it can learn actions that are vectors of numbers."""
-    whole: ClassVar[bool] = False
-    """Whether `prepare` must see all data at once, so that they cannot be streamed."""
 
     config: Any
     stages: tuple[Stage, ...]

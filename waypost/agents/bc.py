@@ -81,9 +81,6 @@ class BC(Algorithm):
     """Behaviour cloning for given settings, data shape and number of steps."""
 
     config_type = Config
-    title = "behaviour cloning: do what the data did"
-    needs = frozenset({"actions"})
-    discrete = True
 
     def __init__(self, config: Config, spec: Spec, steps: int):
         self.config, self.spec = config, spec
@@ -117,9 +114,6 @@ class TopBC(BC):
     """The same on the best episodes alone."""
 
     config_type = TopConfig
-    title = "10%BC: behaviour cloning of the best tenth of the episodes"
-    needs = frozenset({"actions", "rewards"})
-    whole = True
 
     @classmethod
     def prepare(cls, config: Config, dataset: Dataset) -> tuple[Columns, Spec]:

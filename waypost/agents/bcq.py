@@ -16,9 +16,8 @@ policy is a function of the state.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -43,7 +42,6 @@ from waypost.agents.agent import (
 )
 from waypost.agents.nets import MLP, VAE, Bounds, Choices, Scaling, Twin, beside, clipped_normal
 from waypost.data.dataset import Dataset
-from waypost.types import Convention
 
 
 @dataclass(frozen=True)
@@ -139,8 +137,6 @@ class BCQ(Algorithm):
     """BCQ for given settings, data shape and number of steps."""
 
     config_type = Config
-    title = "BCQ: Q-learning among actions like those in the data"
-    conventions: ClassVar[Mapping[str, Convention]] = {"return-range": "recorded"}
 
     def __init__(self, config: Config, spec: Spec, steps: int):
         self.config, self.spec = config, spec

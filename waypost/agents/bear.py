@@ -21,9 +21,8 @@ function of the state.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -48,7 +47,6 @@ from waypost.agents.agent import (
 )
 from waypost.agents.nets import VAE, Bounds, Choices, Scaling, TanhGaussian, Twin, beside, clipped_normal
 from waypost.data.dataset import Dataset
-from waypost.types import Convention
 
 LOG_MULTIPLIER_RANGE = (-5.0, 10.0)
 """Where the logarithm of lambda is kept."""
@@ -148,8 +146,6 @@ class BEAR(Algorithm):
     """BEAR for given settings, data shape and number of steps."""
 
     config_type = Config
-    title = "BEAR: Q-learning inside the support of the data's actions"
-    conventions: ClassVar[Mapping[str, Convention]] = {"return-range": "recorded"}
 
     def __init__(self, config: Config, spec: Spec, steps: int):
         self.config, self.spec = config, spec

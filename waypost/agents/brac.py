@@ -19,9 +19,8 @@ cancels and D is taken before the tanh, where no action is at a bound.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -45,7 +44,6 @@ from waypost.agents.agent import (
 )
 from waypost.agents.nets import Bounds, Choices, Scaling, TanhGaussian, Twin, beside
 from waypost.data.dataset import Dataset
-from waypost.types import Convention
 
 LOG_STD_RANGE = (-5.0, 0.0)
 """Where a tanh maps the log spreads of policy and behaviour."""
@@ -128,8 +126,6 @@ class BRAC(Algorithm):
     """BRAC for given settings, data shape and number of steps."""
 
     config_type = Config
-    title = "BRAC: actor and critic that pay for leaving the data's density of actions"
-    conventions: ClassVar[Mapping[str, Convention]] = {"return-range": "recorded"}
 
     def __init__(self, config: Config, spec: Spec, steps: int):
         self.config, self.spec = config, spec

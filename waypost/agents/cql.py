@@ -21,9 +21,8 @@ so that the policy is a function of the observation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -48,7 +47,6 @@ from waypost.agents.agent import (
 )
 from waypost.agents.nets import LOG_STD_RANGE, Bounds, Scaling, TanhGaussian, Twin, beside
 from waypost.data.dataset import Dataset
-from waypost.types import Convention
 
 LARGEST_FACTOR = 1e6
 """Where the Lagrange version's factor stops growing."""
@@ -147,8 +145,6 @@ class CQL(Algorithm):
     """CQL for given settings, data shape and number of steps."""
 
     config_type = Config
-    title = "conservative Q-learning: Q pushed down away from the data (Kumar et al. 2020)"
-    conventions: ClassVar[Mapping[str, Convention]] = {"return-range": "recorded", "goal": "centred-goal"}
 
     def __init__(self, config: Config, spec: Spec, steps: int):
         self.config, self.spec = config, spec

@@ -14,9 +14,8 @@ theirs for plentiful data, network and optimiser are those of their Q for vector
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -40,7 +39,6 @@ from waypost.agents.agent import (
 )
 from waypost.agents.nets import MLP, Choices, Scaling
 from waypost.data.dataset import Dataset
-from waypost.types import Convention
 
 
 @dataclass(frozen=True)
@@ -99,10 +97,6 @@ class DiscreteCQL(Algorithm):
     """CQL for numbered actions, given settings, data shape and number of steps."""
 
     config_type = Config
-    title = "conservative Q-learning for numbered actions (Kumar et al. 2020)"
-    conventions: ClassVar[Mapping[str, Convention]] = {"return-range": "recorded"}
-    discrete = True
-    continuous = False
 
     def __init__(self, config: Config, spec: Spec, steps: int):
         self.config, self.spec = config, spec

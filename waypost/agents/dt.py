@@ -28,7 +28,6 @@ import optax
 
 from waypost.agents import losses
 from waypost.agents.agent import (
-    AS_RECORDED,
     Agent,
     Algorithm,
     Array,
@@ -202,8 +201,6 @@ class DT(Algorithm):
     """The Decision Transformer for given settings, data shape and number of steps."""
 
     config_type = Config
-    title = "Decision Transformer: actions that go with the return asked for (Chen et al. 2021)"
-    conventions = AS_RECORDED
 
     def __init__(self, config: Config, spec: Spec, steps: int):
         self.config, self.spec = config, spec

@@ -111,8 +111,6 @@ class IQL(Algorithm):
     """IQL for given settings, data shape and number of steps."""
 
     config_type = Config
-    title = "implicit Q-learning: an expectile of the data's own actions (Kostrikov et al. 2021)"
-    discrete = True
 
     def __init__(self, config: Config, spec: Spec, steps: int):
         self.config, self.spec = config, spec

@@ -23,9 +23,8 @@ Beta is the original's temperature of the `exponential` operator, and 1 / alpha 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -49,7 +48,6 @@ from waypost.agents.agent import (
 from waypost.agents.nets import MLP, Bounds, TanhGaussian, beside
 from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
-from waypost.types import Convention
 
 EDGE = 1e-4
 """How far inside (-1, 1) the data's actions are taken for their likelihood."""
@@ -135,8 +133,6 @@ class OneStep(Algorithm):
     """One-step RL for given settings, data shape and number of steps."""
 
     config_type = Config
-    title = "one step of policy improvement over the behaviour (Brandfonbrener et al. 2021)"
-    conventions: ClassVar[Mapping[str, Convention]] = {"return-range": "recorded"}
 
     def __init__(self, config: Config, spec: Spec, steps: int):
         self.config, self.spec = config, spec

@@ -25,9 +25,8 @@ V. Both are the field `inverse_temperature` here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -234,12 +233,6 @@ class POR(Algorithm):
     """POR for given settings, data shape and number of steps."""
 
     config_type = Config
-    discrete = True
-    title = "policy-guided offline RL: value, guide and executor (Xu et al. 2022)"
-    without: ClassVar[Mapping[str, str]] = {
-        "actions": "V and the guide train without: --training guide, with --init RUN for another run's executor",
-        "rewards": "the executor trains without: --training executor",
-    }
 
     def __init__(self, config: Config, spec: Spec, steps: int):
         self.config, self.spec = config, spec

@@ -26,7 +26,6 @@ import numpy as np
 import optax
 
 from waypost.agents.agent import (
-    AS_RECORDED,
     Agent,
     Algorithm,
     Array,
@@ -153,9 +152,6 @@ class State(NamedTuple):
 class RvS(Algorithm):
     """Both forms for given settings, data shape and number of steps; they differ in what an outcome is."""
 
-    conventions = AS_RECORDED
-    discrete = True
-
     def __init__(self, config: Config, spec: Spec, steps: int):
         self.config, self.spec = config, spec
         self.stages = (Stage("policy", steps, frozenset({"policy"})),)
@@ -193,7 +189,6 @@ class RvSR(RvS):
     """RvS told returns."""
 
     config_type = ReturnConfig
-    title = "RvS-R: cloning, told the return to come (Emmons et al. 2022)"
 
     @classmethod
     def prepare(cls, config: ReturnConfig, dataset: Dataset) -> tuple[Columns, Spec]:
@@ -233,8 +228,6 @@ class RvSG(RvS):
     """RvS told places."""
 
     config_type = GoalConfig
-    title = "RvS-G: cloning, told a place to come (Emmons et al. 2022)"
-    needs = frozenset({"actions"})
 
     @classmethod
     def prepare(cls, config: GoalConfig, dataset: Dataset) -> tuple[Columns, Spec]:

@@ -13,9 +13,8 @@ The targets Q' and pi' follow by a moving average, in the same steps as pi. It a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -39,7 +38,6 @@ from waypost.agents.agent import (
 )
 from waypost.agents.nets import MLP, Bounds, Scaling, Twin, beside
 from waypost.data.dataset import Dataset
-from waypost.types import Convention
 
 
 @dataclass(frozen=True)
@@ -128,8 +126,6 @@ class TD3BC(Algorithm):
     """TD3+BC for given settings, data shape and number of steps."""
 
     config_type = Config
-    title = "TD3+BC: deterministic actor-critic held to the data's actions (Fujimoto and Gu 2021)"
-    conventions: ClassVar[Mapping[str, Convention]] = {"return-range": "recorded"}
 
     def __init__(self, config: Config, spec: Spec, steps: int):
         self.config, self.spec = config, spec

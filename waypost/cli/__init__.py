@@ -294,11 +294,11 @@ def _diagnose(command: Diagnose) -> None:
 
 
 def _collect(command: Collect) -> None:
+    from waypost.agents import supports
     from waypost.cli.screen import counting_bar, screen, show_inspection
     from waypost.data.inspection import inspect
     from waypost.data.sources import kept_file, writer
     from waypost.recording.replicas import collect, replica_named
-    from waypost.report.inspection import supports
 
     replica_named(command.name)
     out = command.out or kept_file(command.name, command.transitions, command.seed)
@@ -315,10 +315,11 @@ def _collect(command: Collect) -> None:
 
 def _inspect(command: Inspect) -> int:
     """Exit code 2 says that training would refuse the data."""
+    from waypost.agents import supports
     from waypost.cli.screen import screen, show_inspection
     from waypost.data.inspection import inspect
     from waypost.data.sources import read
-    from waypost.report.inspection import supports, write_inspection
+    from waypost.report.inspection import write_inspection
 
     dataset = read(command.source, command.columns)
     inspection = inspect(dataset, supports(dataset))

@@ -1,4 +1,4 @@
-"""The page about a data set's health, and which algorithms can learn from it."""
+"""The page about a data set's health."""
 
 from __future__ import annotations
 
@@ -12,11 +12,8 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from waypost.agents import ALGORITHMS
-from waypost.agents.agent import Algorithm
 from waypost.data.dataset import Dataset
-from waypost.data.inspection.checks import no_signal
-from waypost.data.inspection.findings import Column, Inspection, Support
+from waypost.data.inspection.findings import Column, Inspection
 from waypost.figures import INK, STYLED, colour_bar, new_figure
 from waypost.files import write_text
 from waypost.report.page import DASH, SPACE, Picture, picture, template
@@ -26,33 +23,6 @@ SAMPLE = 200_000
 MOST_ACTIONS, MOST_COLUMNS = 24, 30
 """Actions and columns drawn."""
 TERMINAL, TIMEOUT, BOUND = "#e69f00", INK, "#d55e00"
-
-
-# -- which algorithms ------------------------------------------------------------------------------
-
-
-def supports(dataset: Dataset) -> tuple[Support, ...]:
-    """For each algorithm there is, whether these data have what it needs."""
-    return tuple(_support(name, algorithm, dataset) for name, algorithm in ALGORITHMS.items())
-
-
-def _support(name: str, algorithm: type[Algorithm], dataset: Dataset) -> Support:
-    missing = sorted(column for column in algorithm.needs if getattr(dataset, column) is None)
-    if missing:
-        hint = algorithm.without.get(missing[0]) if len(missing) == 1 else None
-        return Support(name, False, f"the data have no {' and no '.join(missing)}" + (f"; {hint}" if hint else ""))
-    if dataset.actions is not None and "actions" in algorithm.needs:
-        if dataset.action_count is not None and not algorithm.discrete:
-            return Support(name, False, "actions are numbered: it learns vectors of numbers only")
-        if dataset.action_count is None and not algorithm.continuous:
-            return Support(name, False, "actions are vectors: it learns to choose among numbered ones only")
-    if "rewards" in algorithm.needs:
-        silent = no_signal(dataset)
-        if silent:
-            return Support(name, False, f"{silent}: nothing to learn beyond doing what the data did")
-        if not (dataset.next_valid | dataset.terminals).any():
-            return Support(name, False, "no row has a known next state: store next_observations")
-    return Support(name, True, f"the data have {' and '.join(sorted(algorithm.needs))}")
 
 
 # -- the page --------------------------------------------------------------------------------------

@@ -18,8 +18,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from waypost.agents import ALGORITHMS
-from waypost.agents import algorithm as find_algorithm
+from waypost.agents import ALGORITHMS, algorithm, find_entry
 from waypost.agents.agent import Spec
 from waypost.data.columns import Columns
 from waypost.data.large import obtain
@@ -122,7 +121,7 @@ def compare(
     names = tuple(dict.fromkeys(algorithms or ALGORITHMS))
     given = {name: dict((settings or {}).get(name, {})) for name in names}
     for name in (*names, *(settings or {})):
-        find_algorithm(name)
+        find_entry(name)
     plans = {
         (str(source), name): plan(name, str(source), env=env, seeds=seeds, **typed(given[name]))
         for source in data
@@ -182,7 +181,7 @@ def read_settings(path: str | Path) -> dict[str, dict[str, Any]]:
     for name, table in tables.items():
         if not isinstance(table, dict):
             raise WaypostError(f"{path}: {name} is no table; write [ALGORITHM] and its settings below")
-        known = {each.name for each in fields(find_algorithm(name).config_type)} | {"steps"}
+        known = {each.name for each in fields(find_entry(name).config_type)} | {"steps"}
         wrong = set(table) - known
         if wrong:
             raise WaypostError(f"{path}: {name} has no setting {', '.join(sorted(wrong))}")
@@ -217,7 +216,7 @@ def _entry(data: str, name: str, run: Run) -> Entry:
 
 def updates(planned: Plan) -> int:
     """How many updates an agent gets in all stages of its training."""
-    chosen, blank = find_algorithm(planned.algorithm), Spec(1, 1, (-1.0,), (1.0,))
+    chosen, blank = algorithm(planned.algorithm), Spec(1, 1, (-1.0,), (1.0,))
     return sum(stage.steps for stage in chosen(planned.config, blank, planned.steps).stages)
 
 

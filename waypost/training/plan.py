@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from waypost.agents import algorithm as find_algorithm
+from waypost.agents import find_entry
 from waypost.data.columns import Columns, columns_from_json
 from waypost.data.dataset import Dataset
 from waypost.data.large import Choice
@@ -72,7 +72,7 @@ def plan(
     **settings: Any,
 ) -> Plan:
     """Resolve what `train` was asked for; see there."""
-    chosen = find_algorithm(algorithm)
+    chosen = find_entry(algorithm)
     name = data.name if isinstance(data, Dataset) else str(data)
     task_name = env or (data.task if isinstance(data, Dataset) else name if name in TASKS else recorded_task(data))
     if task_name == "none":
@@ -109,7 +109,7 @@ def plan_from_json(record: dict[str, Any], source: Path) -> Plan:
     known = set(Plan.__dataclass_fields__)
     try:
         fields = {name: value for name, value in record.items() if name in known}
-        fields["config"] = config_from_json(find_algorithm(record["algorithm"]).config_type, record["config"])
+        fields["config"] = config_from_json(find_entry(record["algorithm"]).config_type, record["config"])
         fields["evaluation"] = Protocol(**record["evaluation"])
         fields["seeds"] = tuple(record["seeds"])
         fields["columns"] = columns_from_json(record.get("columns", {}))

@@ -28,9 +28,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from waypost.agents import ALGORITHMS, Algorithm
-from waypost.agents import algorithm as find_algorithm
-from waypost.agents.agent import Columns, Spec
+from waypost.agents import able
+from waypost.agents.agent import Algorithm, Columns, Spec
 from waypost.data.dataset import Dataset
 from waypost.data.inspection import doubts
 from waypost.data.large import Choice, obtain
@@ -156,9 +155,8 @@ class _Training:
         self.plan, self.task, self.directory, self.progress = planned, task, directory, progress
         dataset, self.streamed = obtain(data, planned.columns, self._stream_choice(), _device_room, progress.recording)
         self.fingerprint = dataset.fingerprint()
-        chosen = find_algorithm(planned.algorithm)
+        chosen = able(dataset, planned.algorithm, self.streamed).load()
         config = planned.config
-        fits(planned.algorithm, chosen, dataset, self.streamed)
         columns, self.spec = self._columns(chosen, dataset)
         for doubt in doubts(sample(dataset) if self.streamed else dataset):
             progress.note(f"warning: {doubt}")
@@ -450,22 +448,6 @@ def _until(step: int, every: int) -> int:
 
 def _device_room() -> int | None:
     return device_memory(learning_devices()[0])
-
-
-def fits(name: str, chosen: type[Algorithm], dataset: Dataset, streamed: bool = False) -> None:
-    """Raise where an algorithm cannot learn from such actions, or not from data that are streamed."""
-    if dataset.actions is not None:
-        able = chosen.continuous if dataset.action_count is None else chosen.discrete
-        if not able:
-            kind, able_too = ("numbered", "discrete") if dataset.action_count else ("continuous", "continuous")
-            others = [other for other, each in ALGORITHMS.items() if getattr(each, able_too)]
-            judged = dataset.action_count is not None and not dataset.action_count_said
-            sizes = "; if they are sizes, say --columns.choices 0" if judged else ""
-            raise WaypostError(
-                f"{dataset.name}: {name} cannot learn {kind} actions; these can: {', '.join(others)}{sizes}"
-            )
-    if streamed and chosen.whole:
-        raise WaypostError(f"{dataset.name}: {name} must see all data at once, they cannot be streamed: --stream never")
 
 
 def _donor(planned: Plan) -> Policy | None:
