@@ -15,11 +15,12 @@ import pytest
 from constrained import Rows, both, cautious, check, decoder, differing, moved_by, normal, same
 from oracles import HIGH, LOW, ROWS, TERMINAL, TIMEOUT, numbers, redrawn, walks
 
-from waypost.agents import ALGORITHMS, losses, presets
+from waypost.agents import ALGORITHMS, losses
 from waypost.agents.agent import Spec
 from waypost.agents.bear import BEAR, BEARAgent, Config, State
 from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
+from waypost.training import presets
 
 SMALL: dict[str, Any] = {
     "threshold": 0.4,
