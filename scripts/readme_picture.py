@@ -12,7 +12,7 @@ from waypost import figures
 from waypost.report.run import worlds
 
 run, out = waypost.load_run(sys.argv[1]), Path(sys.argv[2])
-(_, world), *_ = worlds(run.agent, waypost.task("four-rooms"), run.plan.evaluation)
+(_, world), *_ = worlds(run.policy, waypost.task("four-rooms"), run.plan.evaluation)
 pictures = []
 for draw in (figures.value_map, figures.guide_map, figures.rollout_map):
     picture = io.BytesIO(figures.to_png(draw(world)))

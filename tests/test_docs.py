@@ -47,10 +47,10 @@ def test_the_worked_example_trains_resumes_and_acts(awr: ModuleType, tmp_path: P
     assert "Largest weight a row can get." in (tmp_path / "run" / "report.html").read_text()
     loaded = waypost.Policy.load(tmp_path / "run")
     places = waypost.load("t-maze").observations[:5]
-    assert np.array_equal(loaded.act(places), run.agent.act(places))
-    assert np.array_equal(loaded.value(places), run.agent.value(places))
+    assert np.array_equal(loaded.act(places), run.policy.act(places))
+    assert np.array_equal(loaded.value(places), run.policy.value(places))
     alone = waypost.train("awr", "t-maze", **{**options, "seeds": [1]})
-    assert np.allclose(alone.agent.act(places), run.policies[1].act(places), atol=1e-5)
+    assert np.allclose(alone.policy.act(places), run.policies[1].act(places), atol=1e-5)
 
 
 def test_the_worked_example_learns_what_followed_and_prefers_the_better_action(awr: ModuleType) -> None:
@@ -67,8 +67,8 @@ def test_the_worked_example_learns_what_followed_and_prefers_the_better_action(a
     run = waypost.train(
         "awr", data, steps=600, hidden=(32,), learning_rate=1e-2, inverse_temperature=8.0, discount=0.5, env="none"
     )
-    assert run.agent.value([0.0]) == pytest.approx(0.25, abs=0.05)
-    assert run.agent.act([0.0])[0] > 0.9
+    assert run.policy.value([0.0]) == pytest.approx(0.25, abs=0.05)
+    assert run.policy.act([0.0])[0] > 0.9
 
 
 def test_the_worked_examples_preset_names_fields_it_has(awr: ModuleType) -> None:

@@ -50,12 +50,12 @@ def test_ants_that_fell_are_told_from_ants_that_stand(ants: ModuleType) -> None:
 
 def test_actions_are_compared_with_those_recorded(ants: ModuleType) -> None:
     dataset = waypost.load("t-maze")
-    policy = waypost.train("por", dataset, steps=2, env="none", **TINY).agent
+    policy = waypost.train("por", dataset, steps=2, env="none", **TINY).policy
     assert dataset.actions is not None
     found = ants.errors(policy, dataset)
     rows = np.random.default_rng(0).choice(len(dataset), min(4096, len(dataset)), replace=False)
     act = policy.act(dataset.observations[rows])
     assert found["error"] == pytest.approx(((act - dataset.actions[rows]) ** 2).mean(), rel=1e-5)
     assert found["error, told s'"] != found["error"]
-    cloned = waypost.train("bc", dataset, steps=2, env="none", hidden=(8,), batch_size=8).agent
+    cloned = waypost.train("bc", dataset, steps=2, env="none", hidden=(8,), batch_size=8).policy
     assert ants.errors(cloned, dataset)["error, told s'"] is None

@@ -3,26 +3,23 @@
 import waypost
 
 run = waypost.train("por", "four-rooms")
-run.agent.act([2.0, 2.0])
+run.policy.act([2.0, 2.0])
 """
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
-
-from waypost.data.columns import Columns
-from waypost.data.dataset import Dataset, concatenate
-from waypost.envs.tasks import TASKS, Protocol, Task, task
-from waypost.errors import DivergenceError, InterruptedRun, WaypostError
-from waypost.types import Labels
 
 if TYPE_CHECKING:
     from waypost.agents import ALGORITHMS
     from waypost.api import adapt, compare, train
+    from waypost.data.columns import Columns
     from waypost.data.convert import convert
+    from waypost.data.dataset import Dataset, concatenate
     from waypost.data.inspection import inspect
     from waypost.data.mapped import NpzWriter
     from waypost.data.sources import load, save
+    from waypost.envs.tasks import TASKS, Protocol, Task, task
+    from waypost.errors import DivergenceError, InterruptedRun, WaypostError
     from waypost.recording.replicas import collect
     from waypost.studies.adaptation import Adaptation
     from waypost.studies.comparison import Comparison
@@ -30,39 +27,32 @@ if TYPE_CHECKING:
     from waypost.training.callbacks import Callback
     from waypost.training.policy import Policy
     from waypost.training.runs import Run, evaluate, load_run
+    from waypost.types import Labels
 
-__version__ = version("waypost")
+    __version__: str
 
-_ON_DEMAND = {
-    "ALGORITHMS": "agents",
-    "adapt": "api",
-    "compare": "api",
-    "train": "api",
-    "convert": "data.convert",
-    "inspect": "data.inspection",
-    "NpzWriter": "data.mapped",
-    "load": "data.sources",
-    "save": "data.sources",
-    "collect": "recording.replicas",
-    "Adaptation": "studies.adaptation",
-    "Comparison": "studies.comparison",
-    "Diagnosis": "studies.diagnosis",
-    "diagnose": "studies.diagnosis",
-    "Callback": "training.callbacks",
-    "Policy": "training.policy",
-    "Run": "training.runs",
-    "evaluate": "training.runs",
-    "load_run": "training.runs",
+_PLACES = {
+    "agents": ("ALGORITHMS",),
+    "api": ("adapt", "compare", "train"),
+    "data.columns": ("Columns",),
+    "data.convert": ("convert",),
+    "data.dataset": ("Dataset", "concatenate"),
+    "data.inspection": ("inspect",),
+    "data.mapped": ("NpzWriter",),
+    "data.sources": ("load", "save"),
+    "envs.tasks": ("TASKS", "Protocol", "Task", "task"),
+    "errors": ("DivergenceError", "InterruptedRun", "WaypostError"),
+    "recording.replicas": ("collect",),
+    "studies.adaptation": ("Adaptation",),
+    "studies.comparison": ("Comparison",),
+    "studies.diagnosis": ("Diagnosis", "diagnose"),
+    "training.callbacks": ("Callback",),
+    "training.policy": ("Policy",),
+    "training.runs": ("Run", "evaluate", "load_run"),
+    "types": ("Labels",),
 }
-"""What needs JAX or a simulator, and where it is: imported when asked for."""
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _ON_DEMAND:
-        raise AttributeError(f"module 'waypost' has no attribute {name!r}")
-    import_module("waypost.recording")  # data made here are known by name
-    return getattr(import_module(f"waypost.{_ON_DEMAND[name]}"), name)
-
+_PLACE_OF = {name: place for place, names in _PLACES.items() for name in names}
+"""Where everything is. It is imported when it is asked for: `waypost --help` needs no JAX, a recording no networks."""
 
 __all__ = [
     "ALGORITHMS",
@@ -96,3 +86,18 @@ __all__ = [
     "task",
     "train",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("waypost")
+    if name not in _PLACE_OF:
+        raise AttributeError(f"module 'waypost' has no attribute {name!r}")
+    import_module("waypost.recording")  # data made here are known by name
+    return getattr(import_module(f"waypost.{_PLACE_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -14,7 +14,7 @@ from waypost.studies.adaptation import Adaptation
 from waypost.studies.comparison import Comparison
 from waypost.studies.paper import run as experiments
 from waypost.studies.paper.run import Record
-from waypost.training import runs
+from waypost.training import trainer
 from waypost.training.callbacks import Callback, Callbacks
 from waypost.training.runs import Run
 
@@ -22,7 +22,7 @@ from waypost.training.runs import Run
 def train(
     algorithm: str = "por", data: Any = "four-rooms", *, callbacks: Sequence[Callback] = (), **options: Any
 ) -> Run:
-    return runs.train(algorithm, data, progress=Callbacks(RunPage(), *callbacks), **options)
+    return trainer.train(algorithm, data, callback=Callbacks(RunPage(), *callbacks), **options)
 
 
 def compare(
@@ -48,5 +48,5 @@ def paper(name: str, out: str | Path, *, callbacks: Sequence[Callback] = (), **o
     return record
 
 
-train.__doc__, compare.__doc__ = runs.train.__doc__, comparison.compare.__doc__
+train.__doc__, compare.__doc__ = trainer.train.__doc__, comparison.compare.__doc__
 adapt.__doc__, paper.__doc__ = adaptation.adapt.__doc__, experiments.run.__doc__

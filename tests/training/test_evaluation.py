@@ -255,7 +255,7 @@ def test_cart_poles_are_held_up_by_agents_that_saw_them_fall() -> None:
     judged = waypost.Protocol(every=0, episodes=10)
     bc = waypost.train("bc", data, env="CartPole-v1", steps=500, hidden=(32, 32), evaluation=judged)
     assert bc.result["mean"]["episode_length"] > 200
-    assert set(np.unique(bc.agent.act(data.observations))) == {0, 1}
+    assert set(np.unique(bc.policy.act(data.observations))) == {0, 1}
     por = waypost.train(
         "por",
         data,

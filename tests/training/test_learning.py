@@ -21,11 +21,11 @@ def test_por_joins_the_halves_of_the_t_maze_and_cloning_does_not(seeds: int) -> 
         assert [each["success_rate"] for each in cloned.result["per_seed"]] == [0.0] * seeds
     # The value says why: it rises from the start to the junction and from there to the goal, not to the west.
     places = np.array([[5, 1], [3, 0], [1, 0], [0, 1], [0, 3], [0, 4.4]], np.float32)
-    values = por.agent.value(places)
+    values = por.policy.value(places)
     assert (np.diff(values) > 0).all()
-    assert por.agent.value([-4.0, 0.0]) < values[3]
+    assert por.policy.value([-4.0, 0.0]) < values[3]
     # And the guide: down in the niche, west on the eastern arm, up at the junction.
-    steps = por.agent.guide(places) - places
+    steps = por.policy.guide(places) - places
     assert steps[0, 1] < -0.05
     assert (steps[1:3, 0] < -0.05).all()
     assert (steps[3:, 1] > 0.05).all()

@@ -112,13 +112,13 @@ def test_saved_policies_act_exactly_as_trained(finished: waypost.Run) -> None:
     with pytest.raises(WaypostError, match="no policy of seed 9"):
         waypost.Policy.load(finished.directory, 9)
     with pytest.raises(WaypostError, match=r"takes \(2,\) or \(batch, 2\)"):
-        finished.agent.act(np.zeros(3))
+        finished.policy.act(np.zeros(3))
 
 
 def test_a_policy_can_be_saved_alone_and_holds_no_code(finished: waypost.Run, tmp_path: Path) -> None:
-    finished.agent.save(tmp_path / "mine")
+    finished.policy.save(tmp_path / "mine")
     assert {path.name for path in (tmp_path / "mine").iterdir()} == {"policy.json", "seed-3.safetensors"}
-    assert np.array_equal(waypost.Policy.load(tmp_path / "mine").act([0.0, 0.0]), finished.agent.act([0.0, 0.0]))
+    assert np.array_equal(waypost.Policy.load(tmp_path / "mine").act([0.0, 0.0]), finished.policy.act([0.0, 0.0]))
     weights = tmp_path / "mine" / "seed-3.safetensors"
     weights.write_bytes(weights.read_bytes()[:-50])
     with pytest.raises(WaypostError, match=r"seed-3.safetensors: damaged"):
@@ -158,18 +158,18 @@ def test_guide_and_executor_trained_apart_act_together(tmp_path: Path) -> None:
     data = walk()
     executor = waypost.train("por", data.without_rewards(), out=tmp_path / "pi", training="executor", **SMALL)
     with pytest.raises(WaypostError, match="no guide"):
-        executor.agent.act([0.0, 0.0])
+        executor.policy.act([0.0, 0.0])
     lonely = waypost.train("por", data.without_actions(), training="guide", **SMALL)
     with pytest.raises(WaypostError, match="no executor"):
-        lonely.agent.act([0.0, 0.0])
+        lonely.policy.act([0.0, 0.0])
     both = waypost.train(
         "por", data.without_actions(), out=tmp_path / "both", init=tmp_path / "pi", training="guide", **SMALL
     )
-    for policy in (both.agent, waypost.Policy.load(tmp_path / "both")):
+    for policy in (both.policy, waypost.Policy.load(tmp_path / "both")):
         assert policy.act([0.0, 0.0]).shape == (2,)
-        trained = jax.tree.leaves(executor.agent.agent.executor)
+        trained = jax.tree.leaves(executor.policy.agent.executor)
         assert all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(policy.agent.executor), trained, strict=True))
-    assert np.array_equal(both.agent.guide([0.5, 0.0]), lonely.agent.guide([0.5, 0.0]))
+    assert np.array_equal(both.policy.guide([0.5, 0.0]), lonely.policy.guide([0.5, 0.0]))
     with pytest.raises(WaypostError, match="other settings"):
         waypost.train("por", data, init=tmp_path / "pi", training="guide", **{**SMALL, "executor_hidden": (5,)})
 
@@ -217,7 +217,7 @@ def test_a_directory_of_other_files_is_refused(tmp_path: Path) -> None:
 
 def test_mistakes_leave_nothing_behind(tmp_path: Path) -> None:
     for options, message in (
-        ({"steps": 0}, "steps = 0"),
+        ({"steps": 0}, "steps must be 1 or more, got 0"),
         ({"seeds": [1, 1]}, "different"),
         ({"tau": 2.0}, "tau"),
         ({"env": "nowhere"}, "nowhere"),
@@ -359,7 +359,7 @@ def in_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     def small(*arguments: Any) -> Stream:
         return Stream(*arguments, block_rows=24, window_rows=60, updates=7)
 
-    monkeypatch.setattr(waypost.training.runs, "Stream", small)
+    monkeypatch.setattr(waypost.training.trainer, "Stream", small)
 
 
 @pytest.mark.parametrize("rewards", ["recorded", "return-range"])
@@ -433,7 +433,7 @@ def test_numbered_actions_stream_resume_and_save_to_the_same_bits(
     answer = loaded.act(data.observations)
     assert answer.dtype.kind == "i"
     assert answer.shape == (240,)
-    assert np.array_equal(answer, straight.agent.act(data.observations))
+    assert np.array_equal(answer, straight.policy.act(data.observations))
     assert loaded.act(data.observations[3]) == answer[3]
 
 
@@ -467,7 +467,7 @@ def test_too_little_memory_is_said_in_one_line(tmp_path: Path, monkeypatch: pyte
     def full(*arguments: Any) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr(waypost.training.runs, "obtain", full)
+    monkeypatch.setattr(waypost.training.trainer, "obtain", full)
     for out in (None, tmp_path / "run"):
         with pytest.raises(WaypostError, match=r"walk: does not fit in memory"):
             waypost.train("por", walk(), out=out, **SMALL)

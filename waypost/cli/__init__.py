@@ -2,42 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import tyro
-from rich.console import Console
-from rich.markdown import Markdown
-from rich.table import Table
 
-import waypost.recording  # noqa: F401
-from waypost.cli.options import (
-    Adapt,
-    Collect,
-    Compare,
-    Convert,
-    Demo,
-    Diagnose,
-    Evaluate,
-    EvaluationOptions,
-    Inspect,
-    List,
-    Paper,
-    Report,
-    TrainOptions,
-    commands,
-)
-from waypost.data.columns import Columns
+from waypost.cli import options
 from waypost.errors import InterruptedRun, WaypostError
+
+_DESCRIPTION = (
+    "Offline reinforcement learning: from logged data to a policy that says where to go and how to get there."
+)
+_STYLE = (tyro.conf.OmitSubcommandPrefixes, tyro.conf.HelptextFromCommentsOff, tyro.conf.SuppressFixed)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point; exits with 2 after a mistake the user can mend, 130 after an interruption."""
+    """Entry point; exits with 2 after a mistake the user can fix, 130 after an interruption."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
         code = _dispatch(arguments)
@@ -46,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = 2
     except InterruptedRun as stop:
         more = "" if arguments[0] in ("compare", "paper") else " and --resume"
-        print(f"waypost: stopped and saved at step {stop.step}; go on with the same command{more}", file=sys.stderr)
+        print(f"waypost: stopped and saved at step {stop.step}; continue with the same command{more}", file=sys.stderr)
         code = 130
     except KeyboardInterrupt:
         print("waypost: stopped", file=sys.stderr)
@@ -58,338 +40,60 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _dispatch(arguments: list[str]) -> int:
-    command = tyro.cli(commands(), prog="waypost", description=_DESCRIPTION, args=arguments, config=_STYLE)
-    handler = _HANDLERS.get(type(command))
-    if handler is not None:
-        return handler(command) or 0
-    _train(command, arguments)
+    """Only the command that is asked for is looked at, so that help need not wait for what others import."""
+    command = arguments[0] if arguments else ""
+    if command in options.COMMANDS:
+        from waypost.cli import handlers
+
+        asked = _parse(options.COMMANDS[command], arguments[1:], f"waypost {command}")
+        return getattr(handlers, f"run_{command}")(asked) or 0
+    if command == "train":
+        from waypost.agents import ALGORITHMS
+
+        if len(arguments) > 1 and arguments[1] in ALGORITHMS:
+            return _train(arguments[1], arguments[2:])
+        _parse(options.names({name: each.title for name, each in ALGORITHMS.items()}), arguments[1:], "waypost train")
+    titles = {name: str(each.__doc__).splitlines()[0] for name, each in options.COMMANDS.items()}
+    known = {"demo": titles["demo"], "train": "Train agents of an algorithm on data.", **titles}
+    _parse(options.names(known), arguments, "waypost", description=_DESCRIPTION)
     return 0
 
 
-_DESCRIPTION = (
-    "Offline reinforcement learning: from logged data to a policy that says where to go and how to get there."
-)
-_STYLE = (tyro.conf.OmitSubcommandPrefixes, tyro.conf.HelptextFromCommentsOff)
+def _parse(kind: Any, arguments: list[str], name: str, **more: Any) -> Any:
+    return tyro.cli(kind, args=arguments, prog=name, config=_STYLE, **more)
 
 
-# -- train and demo --------------------------------------------------------------------------------
-
-
-def _train(command: Any, arguments: list[str]) -> None:
+def _train(algorithm: str, arguments: list[str]) -> int:
     """Two readings of the line: the first says which settings to start from, the second puts the line's on top."""
-    from waypost.agents import ALGORITHMS
-    from waypost.data.sources import recorded_task
-    from waypost.training import presets
-    from waypost.training.plan import read_plan
-    from waypost.training.runs import execute
+    from dataclasses import replace
+    from pathlib import Path
 
-    kind = type(command.algorithm)
-    name = kind.algorithm
-    options: TrainOptions = command.algorithm.options
-    columns: Columns = command.algorithm.columns
-    out = options.out or Path("runs") / f"{name}-{Path(options.data).stem}"
-    if options.resume and (out / "config.json").is_file():
-        saved = read_plan(out)
-        options, columns, config = _options_of(saved, options), saved.columns, saved.config
+    from waypost.cli import handlers
+    from waypost.training.plan import plan, read_plan
+
+    start, _ = tyro.cli(options.Ground, args=arguments, add_help=False, return_unknown_args=True)
+    out = start.out or Path("runs") / f"{algorithm}-{Path(start.data).stem}"
+    place = options.Place()
+    if start.resume and (out / "config.json").is_file():
+        ground = read_plan(out)
+        place = options.Place(seeds=len(ground.seeds), first_seed=ground.seeds[0])
     else:
-        config_type = ALGORITHMS[name].config_type
-        task = options.env or recorded_task(options.data)
-        _, steps, settings = presets.find(name, config_type, options.preset, options.data, task)
-        options, config = replace(options, steps=options.steps or steps), config_type(**settings)
-    start = kind(options, columns, config)
-    chosen = tyro.cli(kind, args=arguments[2:], default=start, prog=f"waypost train {name}", config=_STYLE)
-    planned = _plan(name, chosen.options, chosen.columns, chosen.config)
-    _run(lambda progress: execute(planned, chosen.options.data, out, options.resume, progress), options.json)
-
-
-def _plan(name: str, options: TrainOptions, columns: Columns, config: Any) -> Any:
-    from waypost.training.plan import plan
-
-    asked = plan(
-        name,
-        options.data,
-        env=options.env,
-        rewards=options.rewards,
-        steps=options.steps,
-        seeds=range(options.first_seed, options.first_seed + options.seeds),
-        preset=options.preset,
-        log_every=options.log_every,
-        init=options.init,
-        config=config,
-        columns=columns,
-        stream=options.stream,
+        ground = plan(algorithm, start.data, env=start.env, preset=start.preset)
+    kind = options.train_type(algorithm)
+    asked = _parse(kind, arguments, f"waypost train {algorithm}", default=kind(plan=ground, place=place))
+    place = asked.place
+    planned = replace(
+        asked.plan,
+        task=_named(start.env, ground.task),
+        preset=_named(start.preset, ground.preset),
+        rewards=ground.rewards if asked.plan.rewards == "task" else asked.plan.rewards,
+        seeds=tuple(range(place.first_seed, place.first_seed + place.seeds)),
+        evaluation=asked.evaluation.on_top_of(ground.evaluation),
     )
-    return replace(asked, evaluation=options.evaluation.on_top_of(asked.evaluation))
+    handlers.run_train(planned, out, place.resume, place.json)
+    return 0
 
 
-def _options_of(saved: Any, options: TrainOptions) -> TrainOptions:
-    """The options a saved run was started with."""
-    protocol = saved.evaluation
-    return replace(
-        options,
-        data=saved.data,
-        env=saved.task or "none",
-        steps=saved.steps,
-        seeds=len(saved.seeds),
-        first_seed=saved.seeds[0],
-        preset=saved.preset or "none",
-        rewards=saved.rewards,
-        init=Path(saved.init) if saved.init else None,
-        log_every=saved.log_every,
-        stream=saved.stream,
-        evaluation=EvaluationOptions(protocol.every, protocol.episodes, protocol.last, protocol.seed),
-    )
-
-
-def _demo(command: Demo) -> None:
-    from waypost.training.runs import train
-
-    def start(progress: Any) -> Any:
-        return train(
-            "por",
-            "four-rooms",
-            steps=command.steps,
-            seeds=command.seeds,
-            out=command.out,
-            resume=command.resume,
-            progress=progress,
-        )
-
-    _run(start, command.json)
-
-
-def _run(start: Callable[[Any], Any], as_json: bool) -> None:
-    from waypost.cli.screen import TrainingBar, screen, show
-
-    run = start(TrainingBar())
-    show(run.result)
-    screen.print(f"report: {run.directory / 'report.html'}", soft_wrap=True)
-    if as_json:
-        print(json.dumps(run.result))
-
-
-def _compare(command: Compare) -> None:
-    from waypost.cli.screen import TrainingBar, screen, show_comparison
-    from waypost.report.comparison import write_comparison
-    from waypost.studies.comparison import compare, read_settings
-
-    comparison = compare(
-        command.data,
-        None if command.algos == ("all",) else command.algos,
-        env=command.env,
-        out=command.out,
-        seeds=range(command.first_seed, command.first_seed + command.seeds),
-        steps=command.steps,
-        evaluation=command.evaluation.on_top_of,
-        settings=read_settings(command.settings) if command.settings else None,
-        progress=TrainingBar(),
-    )
-    write_comparison(comparison, command.out)
-    show_comparison(comparison)
-    screen.print(f"page: {command.out / 'compare.html'}", soft_wrap=True)
-    if command.json:
-        print(json.dumps(comparison.to_json()))
-
-
-def _paper(command: Paper) -> None:
-    from waypost.cli.screen import TrainingBar, counting_bar, screen
-    from waypost.report.gallery import write_gallery
-    from waypost.studies.paper import EXPERIMENTS
-    from waypost.studies.paper.run import changes, finished, run
-
-    if command.name != "list":
-        record = run(
-            command.name,
-            command.out,
-            quick=command.quick,
-            seeds=command.seeds,
-            steps=command.steps,
-            data=command.data,
-            algorithms=command.algos,
-            settings=command.settings,
-            runs=command.runs,
-            evaluation=command.evaluation.given,
-            progress=TrainingBar(),
-            counting=counting_bar,
-        )
-        write_gallery(command.out)
-        screen.print(Markdown(record.text))
-        screen.print(f"files: {command.out / command.name}", soft_wrap=True)
-        screen.print(f"page: {command.out / 'paper.html'}", soft_wrap=True)
-        if command.json:
-            print(json.dumps(asdict(record)))
-        return
-    done = finished(command.out)
-    forms = {name: ", ".join(["quick" if record.quick else "full", *changes(record)]) for name, record in done.items()}
-    if command.json:
-        listing = [
-            {"name": name, "title": e.title, "place": e.place, "claim": e.claim} for name, e in EXPERIMENTS.items()
-        ]
-        print(json.dumps([{**each, "form": forms.get(each["name"])} for each in listing]))
-        return
-    table = Table("name", "what it is", "in the paper", f"in {command.out}")
-    for name, each in EXPERIMENTS.items():
-        table.add_row(name, each.title, each.place, forms.get(name, "-"))
-    Console().print(table)
-
-
-# -- the other commands ----------------------------------------------------------------------------
-
-
-def _evaluate(command: Evaluate) -> None:
-    from waypost.cli.screen import counting_bar, show
-    from waypost.training.runs import evaluate
-
-    with counting_bar("episodes") as progress:
-        outcome = evaluate(command.run, command.env, episodes=command.episodes, seed=command.seed, progress=progress)
-    show(outcome)
-    if command.json:
-        print(json.dumps(outcome))
-
-
-def _report(command: Report) -> None:
-    from waypost.report.run import write_report
-    from waypost.training.runs import load_run
-
-    run = load_run(command.run)
-    print(write_report(run, command.out or command.run / "report.html"))
-
-
-def _adapt(command: Adapt) -> None:
-    from waypost.cli.screen import TrainingBar, screen, show
-    from waypost.studies.adaptation import adapt
-
-    out = command.out or Path(f"{command.run}-adapted")
-    changed = {name: getattr(command, name) for name in ("tau", "inverse_temperature")}
-    adapted = adapt(
-        command.run,
-        command.data,
-        reward=command.reward,
-        out=out,
-        resume=command.resume,
-        env=command.env,
-        rewards=command.rewards,
-        steps=command.steps,
-        progress=TrainingBar(),
-        **{name: value for name, value in changed.items() if value is not None},
-    )
-    show(adapted.run.result)
-    screen.print(adapted.words(), f"report: {out / 'report.html'}", sep="\n", soft_wrap=True)
-    if command.json:
-        print(json.dumps(adapted.to_json()))
-
-
-def _diagnose(command: Diagnose) -> None:
-    from waypost.cli.screen import show_diagnosis
-    from waypost.report.diagnosis import write_diagnosis
-    from waypost.studies.diagnosis import diagnose
-
-    with Console(stderr=True).status("measuring"):
-        found = diagnose(command.run, command.data, states=command.states, neighbours=command.neighbours)
-        folder = write_diagnosis(found, command.out or command.run / "diagnosis")
-    show_diagnosis(found)
-    print(folder)
-    if command.json:
-        print(json.dumps(found.to_json()))
-
-
-def _collect(command: Collect) -> None:
-    from waypost.agents import supports
-    from waypost.cli.screen import counting_bar, screen, show_inspection
-    from waypost.data.inspection import inspect
-    from waypost.data.sources import kept_file, writer
-    from waypost.recording.replicas import collect, replica_named
-
-    replica_named(command.name)
-    out = command.out or kept_file(command.name, command.transitions, command.seed)
-    write = writer(out, command.overwrite)
-    with counting_bar("transitions") as progress:
-        dataset = collect(command.name, command.transitions, command.seed, command.workers, progress)
-    write(dataset, out, None)
-    inspection = inspect(dataset, supports(dataset))
-    show_inspection(inspection)
-    screen.print(f"data: {out}", soft_wrap=True)
-    if command.json:
-        print(json.dumps(inspection.to_json() | {"file": str(out)}))
-
-
-def _inspect(command: Inspect) -> int:
-    """Exit code 2 says that training would refuse the data."""
-    from waypost.agents import supports
-    from waypost.cli.screen import screen, show_inspection
-    from waypost.data.inspection import inspect
-    from waypost.data.sources import read
-    from waypost.report.inspection import write_inspection
-
-    dataset = read(command.source, command.columns)
-    inspection = inspect(dataset, supports(dataset))
-    show_inspection(inspection)
-    if command.out is not None:
-        write_inspection(inspection, dataset, command.out)
-        screen.print(f"page: {command.out}", soft_wrap=True)
-    if command.json:
-        print(json.dumps(inspection.to_json()))
-    return 2 if any(finding.level == "error" for finding in inspection.findings) else 0
-
-
-def _convert(command: Convert) -> None:
-    from waypost.cli.screen import counting_bar, screen
-    from waypost.data.convert import convert
-
-    with counting_bar("transitions") as progress:
-        rows = convert(
-            command.source,
-            command.out,
-            columns=command.columns,
-            top=command.top,
-            slice=command.slice,
-            drop_actions=command.drop_actions,
-            drop_rewards=command.drop_rewards,
-            overwrite=command.overwrite,
-            progress=progress,
-        )
-    screen.print(f"{rows} transitions: {command.out}", soft_wrap=True)
-
-
-def _list(command: List) -> None:
-    from waypost.agents import ALGORITHMS
-    from waypost.data.sources import RECIPES
-    from waypost.envs.tasks import TASKS
-    from waypost.training.presets import presets
-
-    listing: dict[str, list[dict[str, Any]]] = {
-        "algorithms": [
-            {"name": name, "title": a.title, "presets": list(presets(name))} for name, a in ALGORITHMS.items()
-        ],
-        "tasks": [{"name": t.name, "title": t.summary, "suite": t.suite, "env": t.env_id} for t in TASKS.values()],
-        "data": [{"name": r.name, "title": r.summary} for r in RECIPES.values() if r.transitions is None],
-        "replicas": [{"name": r.name, "title": r.summary} for r in RECIPES.values() if r.transitions is not None],
-    }
-    if command.json:
-        print(json.dumps(listing))
-        return
-    output = Console()
-    for kind, entries in listing.items():
-        table = Table("name", "what it is", title=kind, title_justify="left", title_style="bold")
-        for entry in entries:
-            table.add_row(entry["name"], entry["title"])
-        output.print(table)
-    for entry in listing["algorithms"]:
-        if entry["presets"]:
-            output.print(f"presets of {entry['name']}: {', '.join(entry['presets'])}", soft_wrap=False)
-
-
-_HANDLERS: dict[type, Callable[[Any], int | None]] = {
-    Demo: _demo,
-    Compare: _compare,
-    Paper: _paper,
-    Evaluate: _evaluate,
-    Report: _report,
-    Adapt: _adapt,
-    Diagnose: _diagnose,
-    Collect: _collect,
-    Inspect: _inspect,
-    Convert: _convert,
-    List: _list,
-}
-"""Who does what; whatever is not here is a `train` of some algorithm. A handler may give an exit code."""
+def _named(given: str | None, usual: str | None) -> str | None:
+    """What a name on the line means: none is none at all."""
+    return usual if given is None else None if given == "none" else given

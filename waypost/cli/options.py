@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, make_dataclass, replace
-from functools import cache, reduce
+from functools import reduce
 from operator import or_
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,7 +16,7 @@ from waypost.data.columns import Columns
 
 @dataclass(frozen=True)
 class EvaluationOptions:
-    """How agents are judged; what is not given is as the task says."""
+    """How agents are evaluated; what is not given is as the task says."""
 
     evaluate_every: int | None = None
     """Steps between evaluations; 0 = only at the end."""
@@ -40,43 +41,37 @@ class EvaluationOptions:
 
 
 @dataclass(frozen=True)
-class TrainOptions:
-    """What to train on and where to put it."""
+class Place:
+    """Where a training goes, and its seeds."""
 
-    data: str = "four-rooms"
-    """A built-in name (`waypost list`), a Minari or D4RL one, a file (.npz .hdf5 .parquet .csv), a folder, or A+B."""
-    env: str | None = None
-    """Task to judge on: a name of `waypost list`, any Gymnasium id, or none; by default the data's own."""
     out: Path | None = None
     """Run directory; by default runs/ALGO-DATA."""
-    steps: int | None = None
-    """Updates of each agent; by default the preset's."""
+    resume: bool = False
+    """Continue with what the directory holds: an unfinished run, a finished one, or nothing yet."""
     seeds: int = 1
     """How many agents to train at once, each with its own seed."""
     first_seed: int = 0
     """Their seeds count up from here."""
-    resume: bool = False
-    """Go on with what the directory holds: an unfinished run, a finished one, or nothing yet."""
-    preset: str | None = None
-    """Settings to start from, see `waypost list`; by default those that go with the data; none = plain defaults."""
-    rewards: Literal["task", "recorded", "goal", "centred-goal", "return-range"] = "task"
-    """Reward convention: the task's; as recorded; r - 1, failures costly; 4 (r - 0.5); scaled by returns."""
-    init: Path | None = None
-    """Run whose agent provides the parts this training leaves out."""
-    log_every: int = 500
-    """Updates per row of metrics.csv."""
-    stream: Literal["auto", "always", "never"] = "auto"
-    """Read the data from the disk in shuffled parts while training; auto: only if they would not fit in memory."""
     json: bool = False
     """Print the result as one JSON object, the last line on stdout."""
-    evaluation: tyro.conf.OmitArgPrefixes[EvaluationOptions] = field(default_factory=EvaluationOptions)
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What decides which settings a training starts from; read from the line before the rest."""
+
+    data: str = "four-rooms"
+    env: str | None = None
+    preset: str | None = None
+    out: Path | None = None
+    resume: bool = False
 
 
 @dataclass(frozen=True)
 class Compare:
-    """Train and judge several algorithms on the same data, and rank them: tables, curves and a page.
+    """Train and evaluate several algorithms on the same data, and rank them: tables, curves and a page.
 
-    What is finished already is skipped, so the same command goes on where it was interrupted.
+    What is finished already is skipped, so rerunning continues where it was interrupted.
     """
 
     data: tuple[str, ...]
@@ -84,7 +79,7 @@ class Compare:
     algos: tuple[str, ...] = ("all",)
     """Algorithms, see `waypost list`; all = every one."""
     env: str | None = None
-    """Task to judge on; by default the data's own."""
+    """Task to evaluate on; by default the data's own."""
     seeds: int = 3
     """How many agents of each."""
     first_seed: int = 0
@@ -102,9 +97,9 @@ class Compare:
 
 @dataclass(frozen=True)
 class Paper:
-    """Do an experiment of the paper again: figures, numbers, a text beside the paper's claim, and a page of them all.
+    """Repeat an experiment of the paper: figures, numbers, a text beside the paper's claim, and a page of them all.
 
-    What is trained already is only read, so the same command goes on where it was interrupted.
+    What is trained already is only read, so rerunning continues where it was interrupted.
     """
 
     name: tyro.conf.Positional[str]
@@ -132,7 +127,7 @@ class Paper:
 
 @dataclass(frozen=True)
 class Demo:
-    """Collect four-room data, train POR on it, judge it and write a report: a first look in minutes."""
+    """Collect four-room data, train POR on it, evaluate it and write a report: a first look in minutes."""
 
     out: Path = Path("runs/demo")
     """Run directory."""
@@ -141,19 +136,19 @@ class Demo:
     seeds: int = 1
     """How many agents to train at once."""
     resume: bool = False
-    """Go on with what the directory holds: an unfinished demo, a finished one, or nothing yet."""
+    """Continue with what the directory holds: an unfinished demo, a finished one, or nothing yet."""
     json: bool = False
     """Print the result as one JSON object, the last line on stdout."""
 
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Judge the agents of a finished run anew; the run is left as it is."""
+    """Evaluate the agents of a finished run again; the run is left as it is."""
 
     run: tyro.conf.Positional[Path]
     """Run directory."""
     env: str | None = None
-    """Task to judge on, if not the run's own."""
+    """Task to evaluate on, if not the run's own."""
     episodes: int | None = None
     """Episodes per seed; by default the run's."""
     seed: int | None = None
@@ -174,7 +169,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Adapt:
-    """Teach a POR run a new task: V and guide learn anew, from a new reward or other data, the executor stays."""
+    """Teach a POR run a new task: V and guide are trained again, on a new reward or other data; the executor stays."""
 
     run: tyro.conf.Positional[Path]
     """Run directory of a POR run with an executor."""
@@ -183,7 +178,7 @@ class Adapt:
     reward: str | None = None
     """FILE.py:FUNCTION or MODULE:FUNCTION, (observations, actions, next_observations) -> waypost.Labels."""
     env: str | None = None
-    """Task to judge on; by default the data's own, and none for a new reward."""
+    """Task to evaluate on; by default the data's own, and none for a new reward."""
     rewards: Literal["task", "recorded", "goal", "centred-goal", "return-range"] | None = None
     """Reward convention; by default the run's, or that of the data's task if it is another one."""
     out: Path | None = None
@@ -195,7 +190,7 @@ class Adapt:
     inverse_temperature: float | None = None
     """Weight of value against staying close to the data; by default the run's."""
     resume: bool = False
-    """Go on with what the directory holds."""
+    """Continue with what the directory holds."""
     json: bool = False
     """Print the result as one JSON object, the last line on stdout."""
 
@@ -223,7 +218,7 @@ class Diagnose:
 
 @dataclass(frozen=True)
 class Collect:
-    """Record one of D4RL's data sets anew, with the policies that come with Waypost; nothing is downloaded."""
+    """Record one of D4RL's data sets here, with the policies that come with Waypost; nothing is downloaded."""
 
     name: tyro.conf.Positional[str]
     """Which one, see `waypost list`: hopper-medium, antmaze-umaze, ..."""
@@ -286,47 +281,36 @@ class List:
     """Print one JSON object instead of tables."""
 
 
-def commands() -> Any:
-    """All of them, for tyro to choose from."""
-    subcommand = tyro.conf.subcommand
-    train = [Annotated[_train_type(name), subcommand(name, description=a.title)] for name, a in _algorithms().items()]
-    every_train = make_dataclass(
-        "Train", [("algorithm", reduce(or_, train))], namespace={"__doc__": "Train agents of an algorithm on data."}
-    )
-    return (
-        Annotated[Demo, subcommand("demo")]
-        | Annotated[every_train, subcommand("train")]
-        | Annotated[Compare, subcommand("compare")]
-        | Annotated[Paper, subcommand("paper")]
-        | Annotated[Evaluate, subcommand("evaluate")]
-        | Annotated[Report, subcommand("report")]
-        | Annotated[Adapt, subcommand("adapt")]
-        | Annotated[Diagnose, subcommand("diagnose")]
-        | Annotated[Collect, subcommand("collect")]
-        | Annotated[Inspect, subcommand("inspect")]
-        | Annotated[Convert, subcommand("convert")]
-        | Annotated[List, subcommand("list")]
-    )
+COMMANDS: dict[str, type] = {
+    each.__name__.lower(): each
+    for each in (Demo, Compare, Paper, Evaluate, Report, Adapt, Diagnose, Collect, Inspect, Convert, List)
+}
+"""Every command but `train`, which has one of its own for each algorithm."""
 
 
-def _algorithms() -> dict[str, Any]:
-    from waypost.agents import ALGORITHMS
+def train_type(algorithm: str) -> Any:
+    """What `train ALGORITHM` takes: the fields of `Plan` with every setting of the algorithm, and where it goes."""
+    from waypost.agents import find_entry
+    from waypost.training.plan import Plan
 
-    return ALGORITHMS
-
-
-@cache
-def _train_type(name: str) -> type:
-    """Options of `train NAME`: where and how long, and every field of the algorithm's Config."""
-    config = _algorithms()[name].config_type
-    flat = tyro.conf.OmitArgPrefixes
+    chosen, flat = find_entry(algorithm), tyro.conf.arg(name="")
     return make_dataclass(
-        f"Train_{name}",
+        f"Train_{algorithm}",
         [
-            ("options", flat[TrainOptions], field(default_factory=TrainOptions)),
-            ("columns", Columns, field(default_factory=Columns)),
-            ("config", flat[config], field(default_factory=config)),
+            ("place", Annotated[Place, flat], field(default_factory=Place)),
+            ("evaluation", Annotated[EvaluationOptions, flat], field(default_factory=EvaluationOptions)),
+            ("plan", Annotated[Plan[chosen.config_type], flat]),  # type: ignore[name-defined]
         ],
-        namespace={"__doc__": _algorithms()[name].title, "algorithm": name},
+        namespace={"__doc__": chosen.title},
         frozen=True,
+        kw_only=True,
     )
+
+
+def names(described: Mapping[str, str]) -> Any:
+    """Commands by name with one line each and nothing behind them: enough to list them or to refuse another."""
+    stubs = [
+        Annotated[make_dataclass(name, [], frozen=True), tyro.conf.subcommand(name, description=text)]
+        for name, text in described.items()
+    ]
+    return reduce(or_, stubs)

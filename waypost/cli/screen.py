@@ -5,79 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 from waypost.data.inspection.findings import Inspection, Level
-from waypost.report.run import RunPage
-from waypost.studies.comparison import HEADER, Comparison, cells
-from waypost.studies.diagnosis import Diagnosis
-from waypost.training.runs import Run
+
+if TYPE_CHECKING:
+    from waypost.studies.comparison import Comparison
+    from waypost.studies.diagnosis import Diagnosis
 
 screen = Console(stderr=True)
 
 
-class TrainingBar(RunPage):
-    """A training as a progress bar with an ETA, and a line per evaluation."""
-
-    def __init__(self) -> None:
-        self.recorder: TaskID | None = None
-        self.bar = Bar(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("elapsed"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=screen,
-        )
-
-    def recording(self, done: int, total: int) -> None:
-        """Data that are made on first use, before the training itself."""
-        if self.recorder is None:
-            self.recorder = self.bar.add_task("recording data", total=total)
-            self.bar.start()
-        self.bar.update(self.recorder, completed=done)
-
-    def start(self, plan: Any, total: int, done: int) -> None:
-        seeds = f"{len(plan.seeds)} seeds" if len(plan.seeds) > 1 else f"seed {plan.seeds[0]}"
-        screen.print(f"{plan.algorithm} on {plan.data}, {seeds}, {total} steps" + (f", from {done}" if done else ""))
-        self.task = self.bar.add_task("compiling", total=total, completed=done)
-        self.bar.start()
-
-    def advance(self, stage: str, step: int) -> None:
-        self.bar.update(self.task, completed=step, description=stage)
-
-    def evaluated(self, step: int, rows: list[dict[str, Any]]) -> None:
-        words = []
-        for measure, label, digits in _SHOWN:
-            values = [row[measure] for row in rows if row[measure] is not None]
-            if values:
-                words.append(f"{label} {sum(values) / len(values):.{digits}f}")
-        screen.print(f"  step {step}: {', '.join(words)}")
-
-    def note(self, text: str) -> None:
-        screen.print(text, soft_wrap=True)
-
-    def finished(self, run: Run) -> None:
-        self.note("writing the report")
-        super().finished(run)
-
-    def stop(self) -> None:
-        """End the bar; the next training begins a new one."""
-        self.bar.stop()
-        for task in self.bar.task_ids:
-            self.bar.remove_task(task)
-        self.recorder = None
-
-
-_SHOWN = (
+SHOWN = (
     ("return", "return", 2),
     ("score", "score", 1),
     ("success_rate", "success", 3),
@@ -88,7 +32,7 @@ _SHOWN = (
 @contextmanager
 def counting_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """A bar that is told how many of how many are done; it shows once there is something to tell."""
-    bar = Bar(TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=screen)
+    bar = Progress(TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=screen)
     task = bar.add_task("", total=None)
 
     def count(done: int, total: int) -> None:
@@ -110,16 +54,16 @@ def show(outcome: dict[str, Any]) -> None:
 
     suite = f", suite {outcome['suite']}" if outcome["suite"] else ""
     title = f"{outcome['algorithm']} on {outcome['data'] or 'a policy'}, task {outcome['task'] or 'none'}{suite}"
-    table = Table("seed", *(label for _, label, _ in _SHOWN))
+    table = Table("seed", *(label for _, label, _ in SHOWN))
     for row in outcome["per_seed"]:
-        table.add_row(str(row["seed"]), *(number(row[measure], digits) for measure, _, digits in _SHOWN))
+        table.add_row(str(row["seed"]), *(number(row[measure], digits) for measure, _, digits in SHOWN))
     if len(outcome["per_seed"]) > 1:
         table.add_section()
         for statistic in ("mean", "std", "iqm"):
-            table.add_row(statistic, *(number(outcome[statistic][measure], digits) for measure, _, digits in _SHOWN))
-        bounds = (outcome["interval"][measure] for measure, _, _ in _SHOWN)
+            table.add_row(statistic, *(number(outcome[statistic][measure], digits) for measure, _, digits in SHOWN))
+        bounds = (outcome["interval"][measure] for measure, _, _ in SHOWN)
         cells = (
-            "-" if b is None else f"{b[0]:.{d}f} to {b[1]:.{d}f}" for b, (_, _, d) in zip(bounds, _SHOWN, strict=True)
+            "-" if b is None else f"{b[0]:.{d}f} to {b[1]:.{d}f}" for b, (_, _, d) in zip(bounds, SHOWN, strict=True)
         )
         table.add_row("95 %", *cells)
     screen.print(title, table, f"{outcome['seconds']:.1f} s", sep="\n")
@@ -127,6 +71,8 @@ def show(outcome: dict[str, Any]) -> None:
 
 def show_comparison(comparison: Comparison) -> None:
     """The results as one table per data set, the best algorithm first."""
+    from waypost.studies.comparison import HEADER, cells
+
     for data in comparison.data:
         table = Table(title=Text(data), title_justify="left", title_style="bold")
         for place, name in enumerate(HEADER):

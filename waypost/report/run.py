@@ -52,7 +52,7 @@ def write_report(run: Run, path: Path) -> Path:
         field_docs=field_docs(type(plan.config)),
         metrics=_columns(run.metrics),
         evaluations=_columns(run.evaluations) or {name: np.array([]) for name in ("step", "seed", *MEASURES)},
-        worlds=worlds(run.agent, find_task(plan.task), plan.evaluation) if plan.task else (),
+        worlds=worlds(run.policy, find_task(plan.task), plan.evaluation) if plan.task else (),
     )
     write_text(path, render_report(report))
     return path

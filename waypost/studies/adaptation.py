@@ -23,7 +23,8 @@ from waypost.files import read_json
 from waypost.training.callbacks import Callback
 from waypost.training.plan import plan, read_plan
 from waypost.training.policy import Policy
-from waypost.training.runs import Run, execute
+from waypost.training.runs import Run
+from waypost.training.trainer import execute
 from waypost.types import Convention
 
 
@@ -86,7 +87,7 @@ def adapt(
         "por",
         dataset,
         env=env,
-        rewards=rewards or (find_task(other).convention if other else before.rewards),
+        rewards=rewards or (find_task(other).convention if other else before.convention),
         steps=steps or before.steps,
         seeds=seeds or before.seeds,
         preset="none",

@@ -27,7 +27,8 @@ from waypost.envs.tasks import task as find_task
 from waypost.errors import WaypostError
 from waypost.training.callbacks import Callback, in_turn
 from waypost.training.plan import Plan, plan
-from waypost.training.runs import Run, execute
+from waypost.training.runs import Run
+from waypost.training.trainer import execute
 
 BEHAVIOUR = "data"
 """The row of a table that is no algorithm: what the data's own episodes earned."""
@@ -147,7 +148,7 @@ def compare(
         if steps is not None:
             planned = shortened(planned, steps)
         try:
-            run = execute(planned, source, folder / Path(source).stem / name, resume=True, progress=progress)
+            run = execute(planned, source, folder / Path(source).stem / name, resume=True, callback=progress)
             entry = _entry(source, name, run)
         except WaypostError as error:
             progress.note(f"{name} on {source}: {error}")

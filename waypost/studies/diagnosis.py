@@ -158,7 +158,7 @@ def diagnose(
     else:
         policy, planned = load_policies(subject)[0], read_plan(Path(subject))
         data = load(planned.data, planned.columns) if data is None else data
-        rewards = rewards or planned.rewards
+        rewards = rewards or planned.convention
     if data is None:
         raise WaypostError("a policy alone does not know its data: name them with --data (in Python: data=...)")
     agent, config = _checked(policy)

@@ -1,12 +1,14 @@
-"""What a training was asked to do: resolved from names and presets, written to and read from config.json."""
+"""What a training is to do, as one dataclass: the command line parses it, Python builds it, config.json stores it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+from tyro.conf import Fixed, arg
 
 from waypost.agents import find_entry
 from waypost.data.columns import Columns, columns_from_json
@@ -18,37 +20,53 @@ from waypost.envs.tasks import task as find_task
 from waypost.errors import WaypostError
 from waypost.files import read_json
 from waypost.training import presets
-from waypost.training.policy import config_from_json
 from waypost.types import Convention
 
 DEFAULT_STEPS = 100_000
+Config = TypeVar("Config")
 
 
-@dataclass(frozen=True)
-class Plan:
-    """Everything that decides what a training does; `config.json` is its JSON form."""
+@dataclass(frozen=True, kw_only=True)
+class Plan(Generic[Config]):
+    """What to train on, for how long, and how to evaluate it."""
 
-    algorithm: str
-    config: Any
+    algorithm: Fixed[str]
     data: str
-    task: str | None
-    rewards: Convention
+    """A built-in name (`waypost list`), a Minari or D4RL one, a file (.npz .hdf5 .parquet .csv), a folder, or A+B."""
+    task: Annotated[str | None, arg(name="env")]
+    """Task to evaluate on: a name of `waypost list`, any Gymnasium id, or none; by default the data's own."""
     steps: int
-    seeds: tuple[int, ...]
-    evaluation: Protocol
-    log_every: int
+    """Updates of each agent; by default the preset's."""
+    seeds: Fixed[tuple[int, ...]]
+    """One agent is trained for each."""
     preset: str | None = None
+    """Settings to start from, see `waypost list`; by default those that go with the data; none = plain defaults."""
+    rewards: Convention | Literal["task"]
+    """Reward convention: the task's; as recorded; r - 1, failures costly; 4 (r - 0.5); scaled by returns."""
     init: str | None = None
-    columns: Columns = field(default_factory=Columns)
+    """Run whose agent provides the parts this training leaves out."""
+    log_every: int = 500
+    """Updates per row of metrics.csv."""
     stream: Choice = "auto"
+    """Read the data from the disk in shuffled parts while training; auto: only if they would not fit in memory."""
+    evaluation: Fixed[Protocol]
+    """How agents are evaluated while they train and at the end."""
+    columns: Columns = field(default_factory=Columns)
+    config: Annotated[Config, arg(name="")]
+    """The algorithm's settings."""
 
     def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise WaypostError(f"steps = {self.steps}: at least 1 is needed")
-        if self.log_every < 1:
-            raise WaypostError(f"log_every = {self.log_every}: at least 1 is needed")
+        for name in ("steps", "log_every"):
+            if getattr(self, name) < 1:
+                raise WaypostError(f"{name} must be 1 or more, got {getattr(self, name)}")
         if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
-            raise WaypostError(f"seeds = {list(self.seeds)}: one or more different numbers from 0 on are needed")
+            raise WaypostError(f"seeds must be different numbers from 0 on, at least one, got {list(self.seeds)}")
+
+    @property
+    def convention(self) -> Convention:
+        """The reward convention, which a plan made by `plan` always knows."""
+        assert self.rewards != "task"
+        return self.rewards
 
     def to_json(self) -> dict[str, Any]:
         return json.loads(json.dumps(asdict(self)))
@@ -59,66 +77,66 @@ def plan(
     data: str | Path | Dataset = "four-rooms",
     *,
     env: str | None = None,
-    rewards: Convention | Literal["task"] = "task",
-    steps: int | None = None,
-    seeds: int | Sequence[int] = 1,
     preset: str | None = None,
-    evaluation: Protocol | None = None,
-    log_every: int = 500,
-    init: str | Path | None = None,
     config: Any = None,
-    columns: Columns | None = None,
-    stream: Choice = "auto",
-    **settings: Any,
-) -> Plan:
-    """Resolve what `train` was asked for; see there."""
+    seeds: int | Iterable[int] = 1,
+    **options: Any,
+) -> Plan[Any]:
+    """The plan of a training. What is not given is as the data's preset and task say, which are looked up here only.
+
+    options   fields of `Plan`; None stands for the usual. Others are settings of the algorithm.
+    """
     chosen = find_entry(algorithm)
     name = data.name if isinstance(data, Dataset) else str(data)
     task_name = env or (data.task if isinstance(data, Dataset) else name if name in TASKS else recorded_task(data))
-    if task_name == "none":
-        task_name = None
-    task = find_task(task_name) if task_name else None
-    used, usual_steps, preset_settings = presets.find(algorithm, chosen.config_type, preset, name, task_name)
-    if config is None:
-        try:
-            config = chosen.config_type(**{**preset_settings, **settings})
-        except TypeError as error:
-            raise WaypostError(f"{algorithm}: {error}; `waypost train {algorithm} --help` lists the settings") from None
-    elif settings:
-        config = replace(config, **settings)
-    usual: Convention = task.convention if task else "recorded"
+    task = find_task(task_name) if task_name and task_name != "none" else None
+    used, usual_steps, usual = presets.find(algorithm, chosen.config_type, preset, name, task.name if task else None)
+    known = {each.name for each in fields(Plan)}
+    settings = {key: value for key, value in options.items() if key not in known}
+    given = {key: value for key, value in options.items() if key in known and value is not None}
+    try:
+        config = replace(config, **settings) if config is not None else chosen.config_type(**{**usual, **settings})
+    except TypeError as error:
+        raise WaypostError(f"{algorithm}: {error}; `waypost train {algorithm} --help` lists the settings") from None
+    convention: Convention = task.convention if task else "recorded"
+    if given.get("rewards", "task") == "task":
+        given["rewards"] = chosen.conventions.get(convention, convention)
     return Plan(
         algorithm=algorithm,
         config=config,
         data=name,
-        task=task_name,
-        rewards=rewards if rewards != "task" else chosen.conventions.get(usual, usual),
-        steps=steps if steps is not None else usual_steps or DEFAULT_STEPS,
-        seeds=tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds),
-        evaluation=evaluation or (task.protocol if task else Protocol()),
-        log_every=log_every,
+        task=task.name if task else None,
         preset=used,
-        init=str(init) if init else None,
-        columns=columns or Columns(),
-        stream=stream,
+        seeds=tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds),
+        **{
+            "steps": usual_steps or DEFAULT_STEPS,
+            "evaluation": task.protocol if task else Protocol(),
+            **given,
+            "init": str(given["init"]) if "init" in given else None,
+        },
     )
 
 
-def plan_from_json(record: dict[str, Any], source: Path) -> Plan:
+def plan_from_json(record: dict[str, Any], source: Path) -> Plan[Any]:
     """A Plan from config.json."""
-    known = set(Plan.__dataclass_fields__)
+    known = {each.name for each in fields(Plan)}
     try:
-        fields = {name: value for name, value in record.items() if name in known}
-        fields["config"] = config_from_json(find_entry(record["algorithm"]).config_type, record["config"])
-        fields["evaluation"] = Protocol(**record["evaluation"])
-        fields["seeds"] = tuple(record["seeds"])
-        fields["columns"] = columns_from_json(record.get("columns", {}))
-        return Plan(**fields)
+        values = {name: value for name, value in record.items() if name in known}
+        values["config"] = config_from_json(find_entry(record["algorithm"]).config_type, record["config"])
+        values["evaluation"] = Protocol(**record["evaluation"])
+        values["seeds"] = tuple(record["seeds"])
+        values["columns"] = columns_from_json(record.get("columns", {}))
+        return Plan(**values)
     except (KeyError, TypeError) as error:
         raise WaypostError(f"{source}: not the config.json of a run of this version of Waypost ({error})") from None
 
 
-def read_plan(directory: Path) -> Plan:
+def config_from_json(config_type: type, record: dict[str, Any]) -> Any:
+    """A Config from its JSON form, where tuples have become lists."""
+    return config_type(**{name: tuple(value) if isinstance(value, list) else value for name, value in record.items()})
+
+
+def read_plan(directory: Path) -> Plan[Any]:
     """The plan of a run directory."""
     file = directory / "config.json"
     if not file.is_file():
@@ -126,12 +144,12 @@ def read_plan(directory: Path) -> Plan:
     return plan_from_json(read_json(file), file)
 
 
-def same_plan(planned: Plan, directory: Path) -> dict[str, Any]:
-    """The saved plan, once it is certain that it is the same."""
+def same_plan(planned: Plan[Any], directory: Path) -> dict[str, Any]:
+    """The config.json of a run directory, once it is certain that it holds this plan."""
     saved = read_json(directory / "config.json")
-    asked = planned.to_json()
-    for name, value in _flat(asked).items():
-        kept = _flat(saved).get(name)
+    began = _flat(saved)
+    for name, value in _flat(planned.to_json()).items():
+        kept = began.get(name)
         # A path may be spelled in several ways.
         if name in ("data", "init") and kept and value and Path(kept).resolve() == Path(value).resolve():
             continue

@@ -17,6 +17,7 @@ from waypost.agents.agent import Agent, Algorithm, Memory, Spec
 from waypost.errors import WaypostError
 from waypost.files import read_arrays, read_json, write_arrays, write_json
 from waypost.training.checkpoint import flatten, unflatten
+from waypost.training.plan import config_from_json
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +31,11 @@ class Policy:
     seed: int = 0
 
     def act(self, observations: ArrayLike) -> np.ndarray:
-        """Actions for one observation or a batch of them; for agents that remember, see `act_on`."""
+        """Actions for one observation or a batch of them; for agents that remember, see `act_with_memory`."""
         if type(self.agent).start is not Agent.start:
-            raise WaypostError(f"a {self.algorithm} agent remembers its episode: use `start`, `act_on` and `receive`")
+            raise WaypostError(
+                f"a {self.algorithm} agent remembers its episode: use `start`, `act_with_memory` and `receive`"
+            )
         rows, single = self._rows(observations)
         actions = np.asarray(self._act(self.agent, rows, ())[0])
         return actions[0] if single else actions
@@ -41,7 +44,7 @@ class Policy:
         """What to remember at the beginning of a batch of episodes; `goal`: where to go, for agents that are told."""
         return self.agent.start(episodes, None if goal is None else jnp.asarray(goal, jnp.float32))
 
-    def act_on(self, observations: ArrayLike, memory: Memory) -> tuple[np.ndarray, Memory]:
+    def act_with_memory(self, observations: ArrayLike, memory: Memory) -> tuple[np.ndarray, Memory]:
         """Actions for a batch of observations, and what to remember for the next step."""
         actions, memory = self._act(self.agent, self._rows(observations)[0], memory)
         return np.asarray(actions), memory
@@ -157,8 +160,3 @@ def blank(chosen: type[Algorithm], config: Any, spec: Spec, missing: list[str]) 
 def missing_parts(agent: Agent) -> list[str]:
     """Names of the parts this agent was left without."""
     return [part.name for part in fields(agent) if getattr(agent, part.name) is None]
-
-
-def config_from_json(config_type: type, record: dict[str, Any]) -> Any:
-    """A Config from its JSON form, where tuples have become lists."""
-    return config_type(**{name: tuple(value) if isinstance(value, list) else value for name, value in record.items()})

@@ -1,62 +1,42 @@
-"""A training from data to result, in memory or in a run directory.
+"""What a training gave: in memory, or read back from its run directory.
 
 A run directory holds
     config.json       what was asked for: enough to do it again
     metrics.csv       training metrics, one row per seed and chunk
     evaluations.csv   one row per seed and evaluation
-    checkpoint/       everything the training needs to go on, in one file that is replaced as a whole
+    checkpoint/       everything the training needs to continue, in one file that is replaced as a whole
     policy/           the agents, one safetensors file per seed, and policy.json
     report.html       what it learned, as one page
     result.json       the outcome; its presence says the run is finished
-The tables and the policy are views of the checkpoint: whenever the process dies, the checkpoint alone decides where it
-goes on, and the run ends with the same weights as if nothing had happened.
 """
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
-import jax
 import numpy as np
 
-from waypost.agents import able
-from waypost.agents.agent import Algorithm, Columns, Spec
-from waypost.data.dataset import Dataset
-from waypost.data.inspection import doubts
-from waypost.data.large import Choice, obtain
-from waypost.data.rewards import learning_rewards
-from waypost.data.sources import load
-from waypost.data.stream import Stream, sample
 from waypost.envs.tasks import Task
 from waypost.envs.tasks import task as find_task
-from waypost.errors import InterruptedRun, MissingPart, WaypostError
-from waypost.files import read_arrays, read_json, table, write_arrays, write_json, write_text
-from waypost.resources import device_memory, enough_memory
-from waypost.training.callbacks import Callback
-from waypost.training.directory import claimed
-from waypost.training.evaluation import MEASURES, check, rollouts, summarise
-from waypost.training.loop import Learner, learning_devices
-from waypost.training.plan import Plan, plan, read_plan, same_plan
-from waypost.training.policy import Policy, blank, load_policies, missing_parts, save_policies
+from waypost.errors import WaypostError
+from waypost.files import read_arrays, read_json
+from waypost.training.evaluation import MEASURES, rollouts, summarise
+from waypost.training.plan import Plan, read_plan
+from waypost.training.policy import Policy, load_policies
+from waypost.types import Count
 
-CHECKPOINT_SECONDS = 30.0
-"""A checkpoint is written at every evaluation and stage end, and at least this often."""
+CHECKPOINT = Path("checkpoint") / "state.safetensors"
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
     """What a training gave."""
 
-    plan: Plan
+    plan: Plan[Any]
     result: dict[str, Any]
     policies: list[Policy]
     """One per seed."""
@@ -67,274 +47,54 @@ class Run:
     directory: Path | None = None
 
     @property
-    def agent(self) -> Policy:
-        """The agent of the first seed."""
+    def policy(self) -> Policy:
+        """The policy of the first seed."""
         return self.policies[0]
 
 
-# -- training ------------------------------------------------------------------------------------
+def load_run(directory: str | Path) -> Run:
+    """A finished run from its directory."""
+    directory = Path(directory)
+    planned = read_plan(directory)
+    if not (directory / "result.json").is_file():
+        raise WaypostError(f"{directory}: the run is not finished; continue it with `waypost train ... --resume`")
+    _, record = read_arrays(directory / CHECKPOINT)
+    outcome = read_json(directory / "result.json")
+    return Run(planned, outcome, load_policies(directory), record["metrics"], record["evaluations"], directory)
 
 
-def train(
-    algorithm: str = "por",
-    data: Any = "four-rooms",
+def evaluate(
+    subject: Run | Policy | str | Path,
+    env: str | None = None,
     *,
-    out: str | Path | None = None,
-    resume: bool = False,
-    progress: Callback | None = None,
-    **options: Any,
-) -> Run:
-    """Train agents on data, judge them, and leave a run directory if `out` names one.
+    episodes: int | None = None,
+    seed: int | None = None,
+    progress: Count | None = None,
+) -> dict[str, Any]:
+    """Evaluate the agents of a run, a run directory or a policy; the result has the schema of result.json.
 
-    algorithm   "por", "bc", ... (`waypost list`)
-    data        a name, a file, a folder, a table or arrays in memory, or a Dataset: see `waypost.load`
-    columns     a `Columns`: which fields of the data play which role, where their names do not say it
-    env         task to judge on; by default the one the data belong to, "none" for no simulator
-    rewards     "task" (as the task says), "recorded", "goal" or "return-range": see `envs.tasks`
-    steps       updates; by default the preset's
-    seeds       how many agents to train at once, or their seeds
-    preset      settings to start from; by default those that go with the data, "none" for plain defaults
-    evaluation  a `Protocol`: how often, how many episodes
-    log_every   updates per row of metrics.csv
-    stream      "auto", "always" or "never": whether data are read from their file while training (docs/large-data.md)
-    init        a run whose agent provides the parts this training leaves out (POR: `training="guide"`)
-    config, or single settings of the algorithm by name (tau=0.9)
-    out         the run directory; without one nothing is written
-    resume      go on with what the directory holds: an unfinished run, a finished one, or nothing yet
+    The task, the number of episodes and their seed are those of the run unless named. Nothing is written.
     """
-    if not isinstance(data, str | Path):
-        data = load(data, options.pop("columns", None))
-    planned = plan(algorithm, data, **options)
-    return execute(planned, data, out, resume, progress)
-
-
-def execute(
-    planned: Plan,
-    data: str | Path | Dataset,
-    out: str | Path | None = None,
-    resume: bool = False,
-    progress: Callback | None = None,
-) -> Run:
-    """Carry out a plan."""
-    progress = progress or Callback()
-    task = find_task(planned.task) if planned.task else None
-    if out is None:
-        if resume:
-            raise WaypostError("resume: needs the run directory to go on with")
-        with enough_memory(planned.data):
-            return _Training(planned, data, task, None, progress).run()
-    directory = Path(out)
-    with ExitStack() as claims:
-        # A directory that is there is claimed first; a new one is made only once nothing can be wrong any more.
-        existed = directory.exists()
-        if existed:
-            claims.enter_context(claimed(directory, resume))
-        if (directory / "result.json").is_file():
-            same_plan(planned, directory)
-            progress.note(f"{directory} is finished already")
-            return _finished(directory)
-        claims.enter_context(enough_memory(planned.data))
-        training = _Training(planned, data, task, directory, progress)
-        if not existed:
-            claims.enter_context(claimed(directory, resume))
-        training.open()
-        return training.run()
-
-
-class _Training:
-    """One training under way."""
-
-    def __init__(
-        self,
-        planned: Plan,
-        data: str | Path | Dataset,
-        task: Task | None,
-        directory: Path | None,
-        progress: Callback,
-    ):
-        self.plan, self.task, self.directory, self.progress = planned, task, directory, progress
-        dataset, self.streamed = obtain(data, planned.columns, self._stream_choice(), _device_room, progress.recording)
-        self.fingerprint = dataset.fingerprint()
-        chosen = able(dataset, planned.algorithm, self.streamed).load()
-        config = planned.config
-        columns, self.spec = self._columns(chosen, dataset)
-        for doubt in doubts(sample(dataset) if self.streamed else dataset):
-            progress.note(f"warning: {doubt}")
-        del dataset
-        donor = _donor(planned)
-        if donor is not None and self.spec.action_size is None:
-            given = donor.spec
-            self.spec = replace(
-                self.spec,
-                action_size=given.action_size,
-                action_low=given.action_low,
-                action_high=given.action_high,
-                action_count=given.action_count,
-            )
-        self.algorithm: Algorithm = chosen(config, self.spec, planned.steps)
-        self.learner = Learner(self.algorithm, columns, planned.seeds, donor.agent if donor else None)
-        del columns  # they lie on the device now, or in a file
-        self.metric_names = self.learner.metric_names()
-        agent = self.learner.states[0].agent
-        _fits(agent, blank(chosen, config, self.spec, missing_parts(agent)), planned)
-        self.can_act = self._can_act(agent)
-        self.metrics: list[dict[str, Any]] = []
-        self.evaluations: list[dict[str, Any]] = []
-        self.seconds = 0.0
-        if task is not None and self.can_act:
-            check(agent, task)
-
-    def _stream_choice(self) -> Choice:
-        """What was asked for; a run that has begun goes on as it began, however much memory there is today."""
-        config = self.directory / "config.json" if self.directory else None
-        if config is None or not config.is_file():
-            return self.plan.stream
-        return "always" if read_json(config).get("streamed", False) else "never"
-
-    def _columns(self, chosen: type[Algorithm], dataset: Dataset) -> tuple[Columns | Stream, Spec]:
-        """What the learner draws from, and what its agents must know of it."""
-        config = self.plan.config
-        # Rewards are rewritten for the whole set: that takes all of its returns, and a window has only some.
-        rewarded = learning_rewards(dataset, self.plan.rewards, getattr(config, "discount", 0.99))
-        if not self.streamed:
-            return chosen.prepare(config, rewarded)
-        like, spec = chosen.prepare(config, sample(rewarded))
-        stream = Stream(rewarded, lambda block: chosen.prepare(config, block)[0], like, config.batch_size)
-        self.progress.note(
-            f"{self.plan.data}: {len(dataset)} rows streamed in {stream.windows} windows of {stream.updates} updates"
-        )
-        return stream, spec
-
-    def _can_act(self, agent: Any) -> bool:
-        if self.task is None:
-            return False  # there is nowhere to act, and no goal to tell those who must be told one
-        row = jax.ShapeDtypeStruct((1, self.spec.observation_size), np.float32)
-        goal = self.task.goal
-        try:
-            jax.eval_shape(lambda rows: agent.act(rows, agent.start(1, goal)), row)
-        except MissingPart:
-            return False
-        return True
-
-    # -- the loop -------------------------------------------------------------------------------
-
-    def run(self) -> Run:
-        begun = time.monotonic() - self.seconds
-        last_saved = time.monotonic()
-        stages = self.algorithm.stages
-        total = sum(stage.steps for stage in stages)
-        self.progress.start(self.plan, total, self.learner.step)
-        with _signals() as stopped:
-            try:
-                first = 0
-                for stage in stages:
-                    while self.learner.step < first + stage.steps:
-                        judged = stage is stages[-1] and self.task is not None and self.can_act
-                        inside = self.learner.step - first
-                        steps = min(
-                            _until(inside, self.plan.log_every),
-                            _until(inside, self.plan.evaluation.every) if judged else stage.steps,
-                            stage.steps - inside,
-                        )
-                        means = self.learner.advance(stage, steps)
-                        self._log(stage.name, means)
-                        self.progress.advance(stage.name, self.learner.step)
-                        inside += steps
-                        ended = inside == stage.steps
-                        due = judged and (
-                            ended or _until(inside, self.plan.evaluation.every) == self.plan.evaluation.every
-                        )
-                        if due:
-                            self._evaluate()
-                        if due or ended or stopped() or time.monotonic() - last_saved > CHECKPOINT_SECONDS:
-                            self.seconds = time.monotonic() - begun
-                            self.save()
-                            last_saved = time.monotonic()
-                        if stopped():
-                            raise InterruptedRun(self.learner.step)
-                    first += stage.steps
-            finally:
-                self.learner.close()
-                self.progress.stop()
-        self.seconds = time.monotonic() - begun
-        return self._finish()
-
-    def _log(self, stage: str, means: dict[str, np.ndarray]) -> None:
-        for i, seed in enumerate(self.plan.seeds):
-            row = {"step": self.learner.step, "stage": stage, "seed": seed}
-            self.metrics.append(row | {name: float(values[i]) for name, values in means.items()})
-
-    def _evaluate(self) -> None:
-        assert self.task is not None
-        protocol = self.plan.evaluation
-        judged = rollouts(self.learner.agents, self.task, protocol.episodes, protocol.seed).measures(self.task)
-        rows = [
-            {"step": self.learner.step, "seed": seed, **each}
-            for seed, each in zip(self.plan.seeds, judged, strict=True)
-        ]
-        self.evaluations += rows
-        self.progress.evaluated(self.learner.step, rows)
-
-    # -- the directory --------------------------------------------------------------------------
-
-    @property
-    def _checkpoint(self) -> Path:
-        assert self.directory is not None
-        return self.directory / "checkpoint" / "state.safetensors"
-
-    def open(self) -> None:
-        """Begin the directory, or go back to its checkpoint."""
-        assert self.directory is not None
-        config = self.directory / "config.json"
-        if config.is_file():
-            saved = same_plan(self.plan, self.directory)
-            if saved["fingerprint"] != self.fingerprint:
-                raise WaypostError(f"{self.directory}: {self.plan.data} has changed since this run began")
-        else:
-            record = {"waypost": version("waypost"), **self.plan.to_json()}
-            write_json(config, {**record, "fingerprint": self.fingerprint, "streamed": self.streamed})
-        if self._checkpoint.is_file():
-            arrays, record = read_arrays(self._checkpoint)
-            try:
-                self.learner.restore(arrays)
-                self.metrics, self.evaluations = record["metrics"], record["evaluations"]
-                self.seconds = record["seconds"]
-            except (KeyError, TypeError, WaypostError) as error:
-                raise WaypostError(f"{self._checkpoint}: not a checkpoint of this run ({error})") from None
-
-    def save(self) -> None:
-        """Write the checkpoint, then the tables that mirror it."""
-        if self.directory is None:
-            return
-        record = {
-            "step": self.learner.step,
-            "seconds": self.seconds,
-            "metrics": self.metrics,
-            "evaluations": self.evaluations,
-        }
-        write_arrays(self._checkpoint, self.learner.snapshot(), record)
-        columns = ["step", "stage", "seed", *self.metric_names]
-        write_text(self.directory / "metrics.csv", table(columns, self.metrics))
-        write_text(self.directory / "evaluations.csv", table(["step", "seed", *MEASURES], self.evaluations))
-
-    def _finish(self) -> Run:
-        planned = self.plan
-        policies = [
-            Policy(planned.algorithm, planned.config, self.spec, agent, seed)
-            for seed, agent in zip(planned.seeds, self.learner.agents, strict=True)
-        ]
-        per_seed = _last(self.evaluations, planned)
-        outcome = result(planned.algorithm, planned.data, self.task, planned.steps, per_seed, self.seconds)
-        run = Run(planned, outcome, policies, self.metrics, self.evaluations, self.directory)
-        if self.directory is not None:
-            self.save()
-            save_policies(policies, self.directory / "policy")
-            self.progress.finished(run)
-            write_json(self.directory / "result.json", outcome)
-        return run
-
-
-# -- results -------------------------------------------------------------------------------------
+    planned = None
+    if isinstance(subject, str | Path):
+        planned, policies = read_plan(Path(subject)), load_policies(subject)
+    elif isinstance(subject, Run):
+        planned, policies = subject.plan, subject.policies
+    else:
+        policies = [subject]
+    name = env or (planned.task if planned else None)
+    if name is None:
+        raise WaypostError("no task to evaluate on: name one with --env (in Python: env=...)")
+    task = find_task(name)
+    given = {"episodes": episodes, "seed": seed}
+    protocol = replace(
+        planned.evaluation if planned else task.protocol, **{key: n for key, n in given.items() if n is not None}
+    )
+    begun = time.monotonic()
+    found = rollouts([policy.agent for policy in policies], task, protocol.episodes, protocol.seed, progress=progress)
+    per_seed = [{"seed": policy.seed, **each} for policy, each in zip(policies, found.measures(task), strict=True)]
+    data, steps = (planned.data, planned.steps) if planned else (None, None)
+    return result(policies[0].algorithm, data, task, steps, per_seed, time.monotonic() - begun)
 
 
 def result(
@@ -356,14 +116,14 @@ def result(
         "per_seed": per_seed,
         **{
             statistic: {measure: summaries[measure][statistic] for measure in MEASURES}
-            for statistic in ("mean", "std", "iqm", "interval")
+            for statistic in next(iter(summaries.values()))
         },
         "seconds": round(seconds, 3),
         "versions": {name: version(name) for name in ("waypost", "jax", "equinox", "optax", "gymnasium", "numpy")},
     }
 
 
-def _last(evaluations: list[dict[str, Any]], planned: Plan) -> list[dict[str, Any]]:
+def last_evaluations(evaluations: list[dict[str, Any]], planned: Plan[Any]) -> list[dict[str, Any]]:
     """For each seed the mean over the last evaluations the protocol counts; None where there was no simulator."""
     per_seed = []
     for seed in planned.seeds:
@@ -374,119 +134,3 @@ def _last(evaluations: list[dict[str, Any]], planned: Plan) -> list[dict[str, An
         }
         per_seed.append({"seed": seed, **means})
     return per_seed
-
-
-def evaluate(
-    subject: Run | Policy | str | Path,
-    env: str | None = None,
-    *,
-    episodes: int | None = None,
-    seed: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> dict[str, Any]:
-    """Judge the agents of a run, a run directory or a policy; the result has the schema of result.json.
-
-    The task, the number of episodes and their seed are those of the run unless named. Nothing is written.
-    """
-    planned = None
-    if isinstance(subject, str | Path):
-        planned, policies = read_plan(Path(subject)), load_policies(subject)
-    elif isinstance(subject, Run):
-        planned, policies = subject.plan, subject.policies
-    else:
-        policies = [subject]
-    name = env or (planned.task if planned else None)
-    if name is None:
-        raise WaypostError("no task to judge on: name one with --env (in Python: env=...)")
-    task = find_task(name)
-    protocol = planned.evaluation if planned else task.protocol
-    if episodes is not None:
-        protocol = replace(protocol, episodes=episodes)
-    if seed is not None:
-        protocol = replace(protocol, seed=seed)
-    begun = time.monotonic()
-    judged = rollouts([policy.agent for policy in policies], task, protocol.episodes, protocol.seed, progress=progress)
-    per_seed = [{"seed": policy.seed, **each} for policy, each in zip(policies, judged.measures(task), strict=True)]
-    return result(
-        policies[0].algorithm,
-        planned.data if planned else None,
-        task,
-        planned.steps if planned else None,
-        per_seed,
-        time.monotonic() - begun,
-    )
-
-
-def _finished(directory: Path) -> Run:
-    _, record = read_arrays(directory / "checkpoint" / "state.safetensors")
-    return Run(
-        read_plan(directory),
-        read_json(directory / "result.json"),
-        load_policies(directory),
-        record["metrics"],
-        record["evaluations"],
-        directory,
-    )
-
-
-def load_run(directory: str | Path) -> Run:
-    """A finished run from its directory."""
-    directory = Path(directory)
-    if not (directory / "result.json").is_file():
-        read_plan(directory)
-        raise WaypostError(f"{directory}: the run is not finished; go on with `waypost train ... --resume`")
-    return _finished(directory)
-
-
-# -- small parts ---------------------------------------------------------------------------------
-
-
-def _until(step: int, every: int) -> int:
-    """Steps from here to the next multiple; far away if there is none."""
-    return every - step % every if every else 2**31
-
-
-def _device_room() -> int | None:
-    return device_memory(learning_devices()[0])
-
-
-def _donor(planned: Plan) -> Policy | None:
-    if planned.init is None:
-        return None
-    donor = Policy.load(planned.init)
-    if donor.algorithm != planned.algorithm:
-        raise WaypostError(f"--init {planned.init}: holds a {donor.algorithm} agent, {planned.algorithm} is needed")
-    return donor
-
-
-def _fits(agent: Any, like: Any, planned: Plan) -> None:
-    """Parts from another run must be what these settings describe, or the saved policy could not be read back."""
-    forms = [(jax.tree.structure(tree), [leaf.shape for leaf in jax.tree.leaves(tree)]) for tree in (agent, like)]
-    if forms[0] != forms[1]:
-        raise WaypostError(
-            f"--init {planned.init}: its parts have other settings than asked for here (hidden layers, guide_target, "
-            "executor_inputs, observation size); use those of that run"
-        )
-
-
-@contextmanager
-def _signals() -> Iterator[Callable[[], bool]]:
-    """Whether someone has asked to stop; asking twice stops at once."""
-    asked = False
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        asked = True
-        signal.signal(number, previous[signal.Signals(number)])
-
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: False
-        return
-    previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number in previous:
-        signal.signal(number, ask)
-    try:
-        yield lambda: asked
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

@@ -77,7 +77,7 @@ def run(context: Context) -> Outcome:
         dataset = read(context, name)
         for temperature, trained in context.each(list(guides.items()), f"{name}: diagnoses"):
             for policy, result in zip(trained.policies, trained.result["per_seed"], strict=True):
-                found = diagnose(policy, dataset, rewards=trained.plan.rewards)
+                found = diagnose(policy, dataset, rewards=trained.plan.convention)
                 seeds.append(
                     {
                         "data": name,

@@ -120,7 +120,7 @@ class Context:
         """
         from waypost.studies.comparison import shortened, typed
         from waypost.training.plan import plan
-        from waypost.training.runs import execute
+        from waypost.training.trainer import execute
 
         if algorithm in self.settings:
             self.used[algorithm] = self.settings[algorithm]
@@ -130,7 +130,7 @@ class Context:
         if self.size.steps is not None:
             planned = shortened(planned, self.size.steps)
         place = self.runs / (label or f"{Path(planned.data).stem}/{algorithm}")
-        run = execute(planned, data, place, resume=True, progress=self.progress)
+        run = execute(planned, data, place, resume=True, callback=self.progress)
         self.seconds[place] = run.result["seconds"]
         return run
 

@@ -117,7 +117,7 @@ def read(context: Context, data: str) -> Dataset:
 def kept(run: Run, donor: Run, *parts: str) -> None:
     """Make sure that all agents of a run have these parts of another run's first agent, to the last bit."""
     for part in parts:
-        theirs = jax.tree.leaves(getattr(donor.agent.agent, part))
+        theirs = jax.tree.leaves(getattr(donor.policy.agent, part))
         for policy in run.policies:
             ours = jax.tree.leaves(getattr(policy.agent, part))
             if not all((a == b).all() for a, b in zip(ours, theirs, strict=True)):

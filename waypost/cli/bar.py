@@ -1,0 +1,75 @@
+"""A training as people watch it: a progress bar with an ETA, a line per evaluation, and the page at the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from waypost.cli.screen import SHOWN, screen
+from waypost.report.run import RunPage
+from waypost.training.plan import Plan
+from waypost.training.runs import Run
+
+
+class TrainingBar(RunPage):
+    """A training as a progress bar with an ETA, and a line per evaluation."""
+
+    def __init__(self) -> None:
+        self.recorder: TaskID | None = None
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("elapsed"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=screen,
+        )
+
+    def recording(self, done: int, total: int) -> None:
+        """Data that are made on first use, before the training itself."""
+        if self.recorder is None:
+            self.recorder = self.bar.add_task("recording data", total=total)
+            self.bar.start()
+        self.bar.update(self.recorder, completed=done)
+
+    def start(self, plan: Plan[Any], total: int, done: int) -> None:
+        seeds = f"{len(plan.seeds)} seeds" if len(plan.seeds) > 1 else f"seed {plan.seeds[0]}"
+        screen.print(f"{plan.algorithm} on {plan.data}, {seeds}, {total} steps" + (f", from {done}" if done else ""))
+        self.task = self.bar.add_task("compiling", total=total, completed=done)
+        self.bar.start()
+
+    def advance(self, stage: str, step: int) -> None:
+        self.bar.update(self.task, completed=step, description=stage)
+
+    def evaluated(self, step: int, rows: list[dict[str, Any]]) -> None:
+        words = []
+        for measure, label, digits in SHOWN:
+            values = [row[measure] for row in rows if row[measure] is not None]
+            if values:
+                words.append(f"{label} {sum(values) / len(values):.{digits}f}")
+        screen.print(f"  step {step}: {', '.join(words)}")
+
+    def note(self, text: str) -> None:
+        screen.print(text, soft_wrap=True)
+
+    def finished(self, run: Run) -> None:
+        self.note("writing the report")
+        super().finished(run)
+
+    def stop(self) -> None:
+        """End the bar; the next training begins a new one."""
+        self.bar.stop()
+        for task in self.bar.task_ids:
+            self.bar.remove_task(task)
+        self.recorder = None

@@ -1,0 +1,242 @@
+"""What each command does: `run_NAME` for the command NAME."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.table import Table
+
+import waypost.recording  # noqa: F401 (data made here are known by name)
+from waypost.cli import options
+
+
+def _print_json(wanted: bool, record: Any) -> None:
+    """One JSON object, the last line on stdout."""
+    if wanted:
+        print(json.dumps(record))
+
+
+def run_train(planned: Any, out: Path, resume: bool, as_json: bool) -> None:
+    from waypost.cli.bar import TrainingBar
+    from waypost.cli.screen import screen, show
+    from waypost.training.trainer import execute
+
+    run = execute(planned, planned.data, out, resume, TrainingBar())
+    show(run.result)
+    screen.print(f"report: {out / 'report.html'}", soft_wrap=True)
+    _print_json(as_json, run.result)
+
+
+def run_demo(command: options.Demo) -> None:
+    from waypost.training.plan import plan
+
+    planned = plan("por", "four-rooms", steps=command.steps, seeds=command.seeds)
+    run_train(planned, command.out, command.resume, command.json)
+
+
+def run_compare(command: options.Compare) -> None:
+    from waypost.cli.bar import TrainingBar
+    from waypost.cli.screen import screen, show_comparison
+    from waypost.report.comparison import write_comparison
+    from waypost.studies.comparison import compare, read_settings
+
+    comparison = compare(
+        command.data,
+        None if command.algos == ("all",) else command.algos,
+        env=command.env,
+        out=command.out,
+        seeds=range(command.first_seed, command.first_seed + command.seeds),
+        steps=command.steps,
+        evaluation=command.evaluation.on_top_of,
+        settings=read_settings(command.settings) if command.settings else None,
+        progress=TrainingBar(),
+    )
+    write_comparison(comparison, command.out)
+    show_comparison(comparison)
+    screen.print(f"page: {command.out / 'compare.html'}", soft_wrap=True)
+    _print_json(command.json, comparison.to_json())
+
+
+def run_paper(command: options.Paper) -> None:
+    from waypost.cli.bar import TrainingBar
+    from waypost.cli.screen import counting_bar, screen
+    from waypost.report.gallery import write_gallery
+    from waypost.studies.paper import EXPERIMENTS
+    from waypost.studies.paper.run import changes, finished, run
+
+    if command.name != "list":
+        record = run(
+            command.name,
+            command.out,
+            quick=command.quick,
+            seeds=command.seeds,
+            steps=command.steps,
+            data=command.data,
+            algorithms=command.algos,
+            settings=command.settings,
+            runs=command.runs,
+            evaluation=command.evaluation.given,
+            progress=TrainingBar(),
+            counting=counting_bar,
+        )
+        write_gallery(command.out)
+        screen.print(Markdown(record.text))
+        screen.print(f"files: {command.out / command.name}", soft_wrap=True)
+        screen.print(f"page: {command.out / 'paper.html'}", soft_wrap=True)
+        _print_json(command.json, asdict(record))
+        return
+    done = finished(command.out)
+    forms = {name: ", ".join(["quick" if record.quick else "full", *changes(record)]) for name, record in done.items()}
+    if command.json:
+        listing = [
+            {"name": name, "title": e.title, "place": e.place, "claim": e.claim} for name, e in EXPERIMENTS.items()
+        ]
+        print(json.dumps([{**each, "form": forms.get(each["name"])} for each in listing]))
+        return
+    table = Table("name", "what it is", "in the paper", f"in {command.out}")
+    for name, each in EXPERIMENTS.items():
+        table.add_row(name, each.title, each.place, forms.get(name, "-"))
+    Console().print(table)
+
+
+def run_evaluate(command: options.Evaluate) -> None:
+    from waypost.cli.screen import counting_bar, show
+    from waypost.training.runs import evaluate
+
+    with counting_bar("episodes") as progress:
+        outcome = evaluate(command.run, command.env, episodes=command.episodes, seed=command.seed, progress=progress)
+    show(outcome)
+    _print_json(command.json, outcome)
+
+
+def run_report(command: options.Report) -> None:
+    from waypost.report.run import write_report
+    from waypost.training.runs import load_run
+
+    run = load_run(command.run)
+    print(write_report(run, command.out or command.run / "report.html"))
+
+
+def run_adapt(command: options.Adapt) -> None:
+    from waypost.cli.bar import TrainingBar
+    from waypost.cli.screen import screen, show
+    from waypost.studies.adaptation import adapt
+
+    out = command.out or Path(f"{command.run}-adapted")
+    changed = {name: getattr(command, name) for name in ("tau", "inverse_temperature")}
+    adapted = adapt(
+        command.run,
+        command.data,
+        reward=command.reward,
+        out=out,
+        resume=command.resume,
+        env=command.env,
+        rewards=command.rewards,
+        steps=command.steps,
+        progress=TrainingBar(),
+        **{name: value for name, value in changed.items() if value is not None},
+    )
+    show(adapted.run.result)
+    screen.print(adapted.words(), f"report: {out / 'report.html'}", sep="\n", soft_wrap=True)
+    _print_json(command.json, adapted.to_json())
+
+
+def run_diagnose(command: options.Diagnose) -> None:
+    from waypost.cli.screen import show_diagnosis
+    from waypost.report.diagnosis import write_diagnosis
+    from waypost.studies.diagnosis import diagnose
+
+    with Console(stderr=True).status("measuring"):
+        found = diagnose(command.run, command.data, states=command.states, neighbours=command.neighbours)
+        folder = write_diagnosis(found, command.out or command.run / "diagnosis")
+    show_diagnosis(found)
+    print(folder)
+    _print_json(command.json, found.to_json())
+
+
+def run_collect(command: options.Collect) -> None:
+    from waypost.agents import supports
+    from waypost.cli.screen import counting_bar, screen, show_inspection
+    from waypost.data.inspection import inspect
+    from waypost.data.sources import kept_file, writer
+    from waypost.recording.replicas import collect, replica_named
+
+    replica_named(command.name)
+    out = command.out or kept_file(command.name, command.transitions, command.seed)
+    write = writer(out, command.overwrite)
+    with counting_bar("transitions") as progress:
+        dataset = collect(command.name, command.transitions, command.seed, command.workers, progress)
+    write(dataset, out, None)
+    inspection = inspect(dataset, supports(dataset))
+    show_inspection(inspection)
+    screen.print(f"data: {out}", soft_wrap=True)
+    _print_json(command.json, inspection.to_json() | {"file": str(out)})
+
+
+def run_inspect(command: options.Inspect) -> int:
+    """Exit code 2 says that training would refuse the data."""
+    from waypost.agents import supports
+    from waypost.cli.screen import screen, show_inspection
+    from waypost.data.inspection import inspect
+    from waypost.data.sources import read
+
+    dataset = read(command.source, command.columns)
+    inspection = inspect(dataset, supports(dataset))
+    show_inspection(inspection)
+    if command.out is not None:
+        from waypost.report.inspection import write_inspection
+
+        write_inspection(inspection, dataset, command.out)
+        screen.print(f"page: {command.out}", soft_wrap=True)
+    _print_json(command.json, inspection.to_json())
+    return 2 if any(finding.level == "error" for finding in inspection.findings) else 0
+
+
+def run_convert(command: options.Convert) -> None:
+    from waypost.cli.screen import counting_bar, screen
+    from waypost.data.convert import convert
+
+    with counting_bar("transitions") as progress:
+        rows = convert(
+            command.source,
+            command.out,
+            columns=command.columns,
+            top=command.top,
+            slice=command.slice,
+            drop_actions=command.drop_actions,
+            drop_rewards=command.drop_rewards,
+            overwrite=command.overwrite,
+            progress=progress,
+        )
+    screen.print(f"{rows} transitions: {command.out}", soft_wrap=True)
+
+
+def run_list(command: options.List) -> None:
+    from waypost.agents import ALGORITHMS
+    from waypost.data.sources import RECIPES
+    from waypost.envs.tasks import TASKS
+    from waypost.training.presets import presets
+
+    listing: dict[str, list[dict[str, Any]]] = {
+        "algorithms": [{"name": name, "title": a.title, "presets": [*presets(name)]} for name, a in ALGORITHMS.items()],
+        "tasks": [{"name": t.name, "title": t.summary, "suite": t.suite, "env": t.env_id} for t in TASKS.values()],
+        "data": [{"name": r.name, "title": r.summary} for r in RECIPES.values() if r.transitions is None],
+        "replicas": [{"name": r.name, "title": r.summary} for r in RECIPES.values() if r.transitions is not None],
+    }
+    if command.json:
+        print(json.dumps(listing))
+        return
+    output = Console()
+    for kind, entries in listing.items():
+        table = Table("name", "what it is", title=kind, title_justify="left", title_style="bold")
+        for entry in entries:
+            table.add_row(entry["name"], entry["title"])
+        output.print(table)
+    for entry in listing["algorithms"]:
+        if entry["presets"]:
+            output.print(f"presets of {entry['name']}: {', '.join(entry['presets'])}", soft_wrap=False)

@@ -1,0 +1,332 @@
+"""A training from data to result, in memory or in a run directory.
+
+The tables and the policy of a run directory are views of its checkpoint: whenever the process dies, the checkpoint
+alone decides where the training continues, and the final weights are bit-identical to an uninterrupted run.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import jax
+import numpy as np
+
+from waypost.agents import able
+from waypost.agents.agent import Algorithm, Columns, Spec
+from waypost.data.dataset import Dataset
+from waypost.data.inspection import doubts
+from waypost.data.large import Choice, obtain
+from waypost.data.rewards import learning_rewards
+from waypost.data.sources import load
+from waypost.data.stream import Stream, sample
+from waypost.envs.tasks import task as find_task
+from waypost.errors import InterruptedRun, MissingPart, WaypostError
+from waypost.files import read_arrays, read_json, table, write_arrays, write_json, write_text
+from waypost.resources import device_memory, enough_memory
+from waypost.training.callbacks import Callback
+from waypost.training.directory import claimed
+from waypost.training.evaluation import MEASURES, check, rollouts
+from waypost.training.loop import Learner, learning_devices
+from waypost.training.plan import Plan, plan, same_plan
+from waypost.training.policy import Policy, blank, missing_parts, save_policies
+from waypost.training.runs import CHECKPOINT, Run, last_evaluations, load_run, result
+
+CHECKPOINT_SECONDS = 30.0
+"""A checkpoint is written at every evaluation and stage end, and at least this often."""
+
+
+def train(
+    algorithm: str = "por",
+    data: Any = "four-rooms",
+    *,
+    out: str | Path | None = None,
+    resume: bool = False,
+    callback: Callback | None = None,
+    **options: Any,
+) -> Run:
+    """Train agents on data, evaluate them, and leave a run directory if `out` names one.
+
+    algorithm   "por", "bc", ... (`waypost list`)
+    data        a name, a file, a folder, a table or arrays in memory, or a Dataset: see `waypost.load`
+    columns     a `Columns`: which fields of the data play which role, where their names do not say it
+    env         task to evaluate on; by default the one the data belong to, "none" for no simulator
+    rewards     "task" (as the task says), "recorded", "goal", "centred-goal" or "return-range"
+    steps       updates; by default the preset's
+    seeds       how many agents to train at once, or their seeds
+    preset      settings to start from; by default those that go with the data, "none" for plain defaults
+    evaluation  a `Protocol`: how often, how many episodes
+    log_every   updates per row of metrics.csv
+    stream      "auto", "always" or "never": whether data are read from their file while training (docs/large-data.md)
+    init        a run whose agent provides the parts this training leaves out (POR: `training="guide"`)
+    config, or single settings of the algorithm by name (tau=0.9)
+    out         the run directory; without one nothing is written
+    resume      continue with what the directory holds: an unfinished run, a finished one, or nothing yet
+    """
+    if not isinstance(data, str | Path):
+        data = load(data, options.pop("columns", None))
+    return execute(plan(algorithm, data, **options), data, out, resume, callback)
+
+
+def execute(
+    planned: Plan[Any],
+    data: str | Path | Dataset,
+    out: str | Path | None = None,
+    resume: bool = False,
+    callback: Callback | None = None,
+) -> Run:
+    """Carry out a plan."""
+    callback = callback or Callback()
+    if out is None:
+        if resume:
+            raise WaypostError("resume needs a run directory; name it with out")
+        with enough_memory(planned.data):
+            return _Training(planned, data, None, callback).run()
+    directory = Path(out)
+    with ExitStack() as claims:
+        # A directory that is there is claimed first; a new one is made only once nothing can be wrong any more.
+        existed = directory.exists()
+        if existed:
+            claims.enter_context(claimed(directory, resume))
+        if (directory / "result.json").is_file():
+            same_plan(planned, directory)
+            callback.note(f"{directory} is already finished")
+            return load_run(directory)
+        claims.enter_context(enough_memory(planned.data))
+        training = _Training(planned, data, directory, callback)
+        if not existed:
+            claims.enter_context(claimed(directory, resume))
+        training.open(directory)
+        return training.run()
+
+
+class _Training:
+    """One training under way."""
+
+    def __init__(self, planned: Plan[Any], data: str | Path | Dataset, directory: Path | None, callback: Callback):
+        self.plan, self.directory, self.callback = planned, directory, callback
+        self.task = find_task(planned.task) if planned.task else None
+        dataset, self.streamed = obtain(data, planned.columns, self._stream_choice(), _device_room, callback.recording)
+        self.fingerprint = dataset.fingerprint()
+        chosen = able(dataset, planned.algorithm, self.streamed).load()
+        columns, self.spec = self._columns(chosen, dataset)
+        for doubt in doubts(sample(dataset) if self.streamed else dataset):
+            callback.note(f"warning: {doubt}")
+        del dataset
+        donor = _donor(planned)
+        if donor is not None and self.spec.action_size is None:
+            names = ("action_size", "action_low", "action_high", "action_count")
+            self.spec = replace(self.spec, **{name: getattr(donor.spec, name) for name in names})
+        self.algorithm: Algorithm = chosen(planned.config, self.spec, planned.steps)
+        self.learner = Learner(self.algorithm, columns, planned.seeds, donor.agent if donor else None)
+        del columns  # they lie on the device now, or in a file
+        self.metric_names = self.learner.metric_names()
+        agent = self.learner.states[0].agent
+        _check_parts(agent, blank(chosen, planned.config, self.spec, missing_parts(agent)), planned)
+        self.evaluates = self._can_act(agent)
+        self.metrics: list[dict[str, Any]] = []
+        self.evaluations: list[dict[str, Any]] = []
+        self.seconds = 0.0
+        if self.task is not None and self.evaluates:
+            check(agent, self.task)
+
+    def _stream_choice(self) -> Choice:
+        """What was asked for; a run that has begun continues as it began, however much memory there is today."""
+        config = self.directory / "config.json" if self.directory else None
+        if config is None or not config.is_file():
+            return self.plan.stream
+        return "always" if read_json(config).get("streamed", False) else "never"
+
+    def _columns(self, chosen: type[Algorithm], dataset: Dataset) -> tuple[Columns | Stream, Spec]:
+        """What the learner draws from, and what its agents must know of it."""
+        config = self.plan.config
+        # Rewards are rewritten for the whole set: that takes all of its returns, and a window has only some.
+        rewarded = learning_rewards(dataset, self.plan.convention, getattr(config, "discount", 0.99))
+        if not self.streamed:
+            return chosen.prepare(config, rewarded)
+        like, spec = chosen.prepare(config, sample(rewarded))
+        stream = Stream(rewarded, lambda block: chosen.prepare(config, block)[0], like, config.batch_size)
+        self.callback.note(
+            f"{self.plan.data}: {len(dataset)} rows streamed in {stream.windows} windows of {stream.updates} updates"
+        )
+        return stream, spec
+
+    def _can_act(self, agent: Any) -> bool:
+        if self.task is None:
+            return False  # there is nowhere to act, and no goal to tell those who must be told one
+        row = jax.ShapeDtypeStruct((1, self.spec.observation_size), np.float32)
+        goal = self.task.goal
+        try:
+            jax.eval_shape(lambda rows: agent.act(rows, agent.start(1, goal)), row)
+        except MissingPart:
+            return False
+        return True
+
+    # -- the loop -------------------------------------------------------------------------------
+
+    def run(self) -> Run:
+        begun = time.monotonic() - self.seconds
+        last_saved = time.monotonic()
+        stages, every = self.algorithm.stages, self.plan.evaluation.every
+        self.callback.start(self.plan, sum(stage.steps for stage in stages), self.learner.step)
+        with _signals() as stopped:
+            try:
+                first = 0
+                for stage in stages:
+                    evaluates = stage is stages[-1] and self.evaluates
+                    while self.learner.step < first + stage.steps:
+                        inside = self.learner.step - first
+                        steps = min(
+                            _until(inside, self.plan.log_every),
+                            _until(inside, every) if evaluates else stage.steps,
+                            stage.steps - inside,
+                        )
+                        means = self.learner.advance(stage, steps)
+                        self._log(stage.name, means)
+                        self.callback.advance(stage.name, self.learner.step)
+                        inside += steps
+                        ended = inside == stage.steps
+                        due = evaluates and (ended or _until(inside, every) == every)
+                        if due:
+                            self._evaluate()
+                        if due or ended or stopped() or time.monotonic() - last_saved > CHECKPOINT_SECONDS:
+                            self.seconds = time.monotonic() - begun
+                            self.save()
+                            last_saved = time.monotonic()
+                        if stopped():
+                            raise InterruptedRun(self.learner.step)
+                    first += stage.steps
+            finally:
+                self.learner.close()
+                self.callback.stop()
+        self.seconds = time.monotonic() - begun
+        return self._finish()
+
+    def _log(self, stage: str, means: dict[str, np.ndarray]) -> None:
+        for i, seed in enumerate(self.plan.seeds):
+            row = {"step": self.learner.step, "stage": stage, "seed": seed}
+            self.metrics.append(row | {name: float(values[i]) for name, values in means.items()})
+
+    def _evaluate(self) -> None:
+        assert self.task is not None
+        protocol = self.plan.evaluation
+        found = rollouts(self.learner.agents, self.task, protocol.episodes, protocol.seed).measures(self.task)
+        rows = [
+            {"step": self.learner.step, "seed": seed, **each} for seed, each in zip(self.plan.seeds, found, strict=True)
+        ]
+        self.evaluations += rows
+        self.callback.evaluated(self.learner.step, rows)
+
+    # -- the directory --------------------------------------------------------------------------
+
+    def open(self, directory: Path) -> None:
+        """Begin the directory, or go back to its checkpoint."""
+        config, checkpoint = directory / "config.json", directory / CHECKPOINT
+        if config.is_file():
+            saved = same_plan(self.plan, directory)
+            if saved["fingerprint"] != self.fingerprint:
+                raise WaypostError(f"{directory}: {self.plan.data} has changed since this run began")
+        else:
+            record = {"waypost": version("waypost"), **self.plan.to_json()}
+            write_json(config, {**record, "fingerprint": self.fingerprint, "streamed": self.streamed})
+        if checkpoint.is_file():
+            arrays, record = read_arrays(checkpoint)
+            try:
+                self.learner.restore(arrays)
+                self.metrics, self.evaluations = record["metrics"], record["evaluations"]
+                self.seconds = record["seconds"]
+            except (KeyError, TypeError, WaypostError) as error:
+                raise WaypostError(f"{checkpoint}: not a checkpoint of this run ({error})") from None
+
+    def save(self) -> None:
+        """Write the checkpoint, then the tables that mirror it."""
+        if self.directory is None:
+            return
+        record = {
+            "step": self.learner.step,
+            "seconds": self.seconds,
+            "metrics": self.metrics,
+            "evaluations": self.evaluations,
+        }
+        write_arrays(self.directory / CHECKPOINT, self.learner.snapshot(), record)
+        columns = ["step", "stage", "seed", *self.metric_names]
+        write_text(self.directory / "metrics.csv", table(columns, self.metrics))
+        write_text(self.directory / "evaluations.csv", table(["step", "seed", *MEASURES], self.evaluations))
+
+    def _finish(self) -> Run:
+        planned = self.plan
+        policies = [
+            Policy(planned.algorithm, planned.config, self.spec, agent, seed)
+            for seed, agent in zip(planned.seeds, self.learner.agents, strict=True)
+        ]
+        per_seed = last_evaluations(self.evaluations, planned)
+        outcome = result(planned.algorithm, planned.data, self.task, planned.steps, per_seed, self.seconds)
+        run = Run(planned, outcome, policies, self.metrics, self.evaluations, self.directory)
+        if self.directory is not None:
+            self.save()
+            save_policies(policies, self.directory / "policy")
+            self.callback.finished(run)
+            write_json(self.directory / "result.json", outcome)
+        return run
+
+
+# -- small parts ---------------------------------------------------------------------------------
+
+
+def _until(step: int, every: int) -> int:
+    """Steps from here to the next multiple; far away if there is none."""
+    return every - step % every if every else 2**31
+
+
+def _device_room() -> int | None:
+    return device_memory(learning_devices()[0])
+
+
+def _donor(planned: Plan[Any]) -> Policy | None:
+    if planned.init is None:
+        return None
+    donor = Policy.load(planned.init)
+    if donor.algorithm != planned.algorithm:
+        raise WaypostError(f"--init {planned.init}: holds a {donor.algorithm} agent, {planned.algorithm} is needed")
+    return donor
+
+
+def _check_parts(agent: Any, like: Any, planned: Plan[Any]) -> None:
+    """Parts from another run must be what these settings describe, or the saved policy could not be read back."""
+    forms = [(jax.tree.structure(tree), [leaf.shape for leaf in jax.tree.leaves(tree)]) for tree in (agent, like)]
+    if forms[0] != forms[1]:
+        raise WaypostError(
+            f"--init {planned.init}: its parts have other settings than asked for here (hidden layers, guide_target, "
+            "executor_inputs, observation size); use those of that run"
+        )
+
+
+@contextmanager
+def _signals() -> Iterator[Callable[[], bool]]:
+    """Whether someone has asked to stop; asking twice stops at once."""
+    asked = False
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        asked = True
+        signal.signal(number, previous[signal.Signals(number)])
+
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in previous:
+        signal.signal(number, ask)
+    try:
+        yield lambda: asked
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
