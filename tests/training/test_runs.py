@@ -61,7 +61,7 @@ def test_a_run_directory_holds_what_it_promises(finished: waypost.Run) -> None:
     folder = finished.directory
     assert folder is not None
     assert {path.name for path in folder.iterdir()} == {
-        "config.json", "metrics.csv", "evaluations.csv", "result.json", "checkpoint", "policy", "report.html",
+        "config.json", "metrics.csv", "evaluations.csv", "result.json", "checkpoint", "policy", "report.html", ".lock",
     }  # fmt: skip
     config = json.loads((folder / "config.json").read_text())
     assert config["algorithm"] == "por"
@@ -322,7 +322,7 @@ def kill_and_finish(out: Path, undisturbed: Path, kills: tuple[int, ...]) -> Non
         assert (out / name).read_bytes() == (undisturbed / name).read_bytes(), name
     results = [json.loads((folder / "result.json").read_text()) for folder in (out, undisturbed)]
     assert results[0]["per_seed"] == results[1]["per_seed"]
-    assert not [path for path in out.rglob(".*") if path.is_file()]
+    assert [path.name for path in out.rglob(".*") if path.is_file()] == [".lock"]
 
 
 def test_data_that_changed_are_noticed(tmp_path: Path) -> None:

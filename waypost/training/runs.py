@@ -24,6 +24,7 @@ from waypost.envs.tasks import Task
 from waypost.envs.tasks import task as find_task
 from waypost.errors import WaypostError
 from waypost.files import read_arrays, read_json
+from waypost.training.compilation import keep_programs
 from waypost.training.evaluation import MEASURES, rollouts, summarise
 from waypost.training.plan import Plan, read_plan
 from waypost.training.policy import Policy, load_policies
@@ -75,6 +76,7 @@ def evaluate(
 
     The task, the number of episodes and their seed are those of the run unless named. Nothing is written.
     """
+    keep_programs()
     planned = None
     if isinstance(subject, str | Path):
         planned, policies = read_plan(Path(subject)), load_policies(subject)

@@ -33,6 +33,7 @@ from waypost.errors import InterruptedRun, MissingPart, WaypostError
 from waypost.files import read_arrays, read_json, table, write_arrays, write_json, write_text
 from waypost.resources import device_memory, enough_memory
 from waypost.training.callbacks import Callback
+from waypost.training.compilation import keep_programs
 from waypost.training.directory import claimed
 from waypost.training.evaluation import MEASURES, check, rollouts
 from waypost.training.loop import Learner, learning_devices
@@ -85,6 +86,7 @@ def execute(
 ) -> Run:
     """Carry out a plan."""
     callback = callback or Callback()
+    keep_programs()
     if out is None:
         if resume:
             raise WaypostError("resume needs a run directory; name it with out")

@@ -1,0 +1,69 @@
+"""Programs that are kept between processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from waypost.training import compilation
+
+PROGRAM = """
+import jax
+compiled, taken = [], []
+def note(name, **_):
+    for ending, names in (("cache_misses", compiled), ("cache_hits", taken)):
+        names += [name] if name.endswith(ending) else []
+jax.monitoring.register_event_listener(note)
+import waypost
+run = waypost.train("bc", "t-maze", steps=4, hidden=(4,), batch_size=4, evaluation=waypost.Protocol(episodes=1))
+print(len(compiled), len(taken), run.policy.act([0.0, 0.0]).tolist())
+"""
+
+
+def started(cache: str, **more: str) -> tuple[int, int, str]:
+    """A training in a process of its own: programs compiled, programs taken from the cache, and what it learned."""
+    environment = {name: value for name, value in os.environ.items() if "CACHE" not in name}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        capture_output=True,
+        text=True,
+        env={**environment, "WAYPOST_CACHE": cache, **more},
+        check=True,
+    )
+    compiled, taken, learned = done.stdout.split(maxsplit=2)
+    return int(compiled), int(taken), learned
+
+
+def test_the_second_training_of_the_same_shape_compiles_nothing(tmp_path: Path) -> None:
+    compiled, taken, learned = started(str(tmp_path))
+    assert compiled > 0
+    assert started(str(tmp_path)) == (0, compiled + taken, learned)
+    (folder,) = tmp_path.iterdir()
+    assert folder.name.startswith("jax-")
+
+
+def test_the_cache_can_be_switched_off_and_jaxs_own_is_left_alone(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    assert started("off")[:2] == (0, 0)
+    started(str(tmp_path / "ours"), JAX_COMPILATION_CACHE_DIR=str(own))
+    assert not (tmp_path / "ours").exists()
+
+
+def test_the_oldest_programs_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for age, name in enumerate(("new", "middle", "old")):
+        file = tmp_path / name
+        file.write_bytes(bytes(10))
+        os.utime(file, (1000 - age, 1000 - age))
+    monkeypatch.setattr(compilation, "LARGEST", 25)
+    compilation._trim(tmp_path)
+    assert {file.name for file in tmp_path.iterdir()} == {"new", "middle"}
+
+
+def test_a_processor_has_a_name_of_its_own() -> None:
+    name = compilation._processor()
+    assert len(name) == 8
+    assert name == compilation._processor()
