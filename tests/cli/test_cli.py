@@ -304,7 +304,7 @@ def test_doubts_are_printed_once_before_training(capfd: pytest.CaptureFixture[st
     data = walk()
     kept = {name: getattr(data, name) for name in ("observations", "actions", "terminals", "timeouts")}
     np.savez(tmp_path / "log.npz", rewards=0 * data.rewards, **kept)
-    train = ["train", "por", "--data", tmp_path / "log.npz", "--out", tmp_path / "run", *TINY, *NETS]
+    train = ["train", "bc", "--data", tmp_path / "log.npz", "--out", tmp_path / "run", *TINY, "--hidden", 8]
     code, _, err = call(capfd, *train)
     assert code == 0
     assert " ".join(err.split()).count("warning: ") == 1
@@ -349,6 +349,25 @@ def test_joining_onto_a_full_disk_says_so(
     assert code == 2
     assert "No space left" in err
     assert list(tmp_path.iterdir()) == []
+
+
+WITHOUT_JAX = """
+import sys
+from waypost.cli import main
+for line in sys.stdin:
+    try:
+        main(line.split())
+    except SystemExit as stop:
+        heavy = [name for name in ("jax", "matplotlib", "mujoco", "minari") if name in sys.modules]
+        print(stop.code or 0, *heavy, "after", line.strip(), file=sys.stderr)
+"""
+
+
+def test_help_list_inspect_and_convert_do_without_jax(tmp_path: Path) -> None:
+    """They answer at once; a training would load it."""
+    lines = ["--help", "train --help", "list --json", "inspect t-maze", f"convert t-maze {tmp_path / 'out.npz'}"]
+    done = subprocess.run([sys.executable, "-c", WITHOUT_JAX], input="\n".join(lines), capture_output=True, text=True)
+    assert [line for line in done.stderr.splitlines() if " after " in line] == [f"0 after {line}" for line in lines]
 
 
 def test_the_package_can_be_run_as_a_module() -> None:
