@@ -493,23 +493,3 @@ def test_what_the_package_offers_stays_what_it_is() -> None:
     for _ in range(2):
         for name in waypost.__all__:
             assert not isinstance(getattr(waypost, name), ModuleType), name
-
-
-def test_what_is_done_one_after_the_other_says_how_long_the_rest_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first is only read, which says nothing; the second takes five minutes, the third one."""
-    now = 0.0
-    notes: list[str] = []
-
-    class Listen(waypost.training.callbacks.Callback):
-        def note(self, text: str) -> None:
-            notes.append(text)
-
-    monkeypatch.setattr("waypost.training.callbacks.time.monotonic", lambda: now)
-    for seconds in waypost.training.callbacks.in_turn((1.0, 300.0, 60.0, 300.0), "training", Listen()):
-        now += seconds
-    assert notes == [
-        "training 1 of 4",
-        "training 2 of 4",
-        "training 3 of 4, about 10 min to go",
-        "training 4 of 4, about 3 min to go",
-    ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -40,35 +40,15 @@ class Callbacks(Callback):
     """Several that are told the same, one after the other."""
 
     def __init__(self, *members: Callback):
-        self.members = members
+        def told(event: str) -> Callable[..., None]:
+            def tell(*news: Any) -> None:
+                for each in members:
+                    getattr(each, event)(*news)
 
-    def start(self, plan: Plan, total: int, done: int) -> None:
-        for each in self.members:
-            each.start(plan, total, done)
+            return tell
 
-    def advance(self, stage: str, step: int) -> None:
-        for each in self.members:
-            each.advance(stage, step)
-
-    def recording(self, done: int, total: int) -> None:
-        for each in self.members:
-            each.recording(done, total)
-
-    def evaluated(self, step: int, rows: list[dict[str, Any]]) -> None:
-        for each in self.members:
-            each.evaluated(step, rows)
-
-    def note(self, text: str) -> None:
-        for each in self.members:
-            each.note(text)
-
-    def finished(self, run: Run) -> None:
-        for each in self.members:
-            each.finished(run)
-
-    def stop(self) -> None:
-        for each in self.members:
-            each.stop()
+        for event in ("start", "advance", "recording", "evaluated", "note", "finished", "stop"):
+            setattr(self, event, told(event))
 
 
 def in_turn(items: Sequence[Item], what: str, progress: Callback) -> Iterator[Item]:
