@@ -67,7 +67,7 @@ def test_every_behaviour_a_replica_asks_for_is_stored() -> None:
 
 
 def test_the_files_are_small() -> None:
-    files = list((Path(waypost.__file__).parent / "behaviours").glob("*.safetensors"))
+    files = list((Path(waypost.__file__).parent / "recording" / "weights").glob("*.safetensors"))
     assert len(files) == 4
     assert sum(file.stat().st_size for file in files) < 5_000_000
 

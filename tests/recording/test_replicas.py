@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from waypost.data import replicas
 from waypost.data.dataset import Dataset
 from waypost.envs.locomotion import BODIES
 from waypost.envs.mazes import ANT_SCALE, MAZES, POINT_SCALE, at_goal
 from waypost.envs.tasks import TASKS
 from waypost.errors import WaypostError
+from waypost.recording import replicas
 from waypost.recording.replicas import REPLICAS, Running, collect
 
 FIFTEEN = {
