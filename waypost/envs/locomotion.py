@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
-
-import gymnasium as gym
-
-from waypost.errors import WaypostError
 
 STEPS = 1000
 """Longest episode."""
@@ -55,29 +48,3 @@ BODIES: dict[str, Body] = {
         ),
     )
 }
-
-
-def make(body: Body) -> gym.Env[Any, Any]:
-    """One environment of a body, with its time limit."""
-    try:
-        with quiet_models():
-            return gym.make(body.env_id, disable_env_checker=True)
-    except (gym.error.Error, ImportError) as error:
-        raise WaypostError(f"environment {body.env_id!r} cannot be made: {error}") from None
-
-
-@contextmanager
-def quiet_models() -> Iterator[None]:
-    """While models are read, MuJoCo keeps to itself that some are written in an older way.
-
-    Otherwise it says so on the screen and in a MUJOCO_LOG.TXT where the person happens to be. Warnings while a
-    simulation runs stay.
-    """
-    import mujoco
-
-    before = mujoco.get_mju_user_warning()
-    mujoco.set_mju_user_warning(lambda _: None)
-    try:
-        yield
-    finally:
-        mujoco.set_mju_user_warning(before)
