@@ -16,7 +16,7 @@ ROWS = 100_000
 
 @pytest.fixture(scope="module")
 def data() -> Dataset:
-    return recorded.collect_four_rooms(ROWS, seed=0)
+    return recorded.collect(ROWS, seed=0)
 
 
 def path(*positions: tuple[float, float], ends: tuple[int, ...] = ()) -> Dataset:
@@ -113,7 +113,7 @@ def test_controller_leaves_every_cell_for_every_other(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("share", [0.0, 0.2, 1.0])
 def test_share_of_the_random_policy(share: float) -> None:
-    data = recorded.collect_four_rooms(20_000, seed=1, random_share=share)
+    data = recorded.collect(20_000, seed=1, random_share=share)
     assert len(data) == 20_000
     # The controller's actions are mostly at the bound, the random policy's hardly ever.
     free = (np.abs(data.require("actions")) < rooms.SPEED).all(axis=1)
@@ -136,13 +136,13 @@ def test_only_the_last_episode_is_cut(data: Dataset) -> None:
 
 
 def test_same_seed_same_bytes(data: Dataset) -> None:
-    assert recorded.collect_four_rooms(ROWS, seed=0).fingerprint() == data.fingerprint()
-    assert recorded.collect_four_rooms(ROWS, seed=1).fingerprint() != data.fingerprint()
+    assert recorded.collect(ROWS, seed=0).fingerprint() == data.fingerprint()
+    assert recorded.collect(ROWS, seed=1).fingerprint() != data.fingerprint()
 
 
 def test_progress_ends_at_the_total() -> None:
     calls: list[tuple[int, int]] = []
-    recorded.collect_four_rooms(50_000, progress=lambda done, total: calls.append((done, total)))
+    recorded.collect(50_000, progress=lambda done, total: calls.append((done, total)))
     assert calls == sorted(calls)
     assert len(calls) > 1
     assert calls[-1] == (50_000, 50_000)
@@ -150,18 +150,18 @@ def test_progress_ends_at_the_total() -> None:
 
 @pytest.mark.parametrize("rows", [1, 7, 1234])
 def test_any_number_of_rows(rows: int) -> None:
-    assert len(recorded.collect_four_rooms(rows)) == rows
+    assert len(recorded.collect(rows)) == rows
 
 
 def test_mistakes_are_named() -> None:
-    with pytest.raises(WaypostError, match="at least one"):
-        recorded.collect_four_rooms(0)
-    with pytest.raises(WaypostError, match="random_share"):
-        recorded.collect_four_rooms(10, random_share=1.5)
+    with pytest.raises(WaypostError, match="transitions must be at least 1, got 0"):
+        recorded.collect(0)
+    with pytest.raises(WaypostError, match=r"random_share must be in \[0, 1\], got 1.5"):
+        recorded.collect(10, random_share=1.5)
     with pytest.raises(WaypostError, match="four-rooms-key"):
-        recorded.four_rooms("three-rooms")
+        recorded.record("three-rooms")
     with pytest.raises(WaypostError, match="3 columns"):
-        recorded.label_four_rooms(recorded.four_rooms(Variant.KEY, 10), Variant.PLAIN)
+        recorded.label(recorded.record(Variant.KEY, 10), Variant.PLAIN)
 
 
 # -- labelling ---------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ TRIP = path((6, 11.4), (6, 11.6), (6, 13), (14.9, 16), (15.1, 16), (14.9, 16), (
     ],
 )
 def test_labels_of_a_hand_made_trip(variant: Variant, rewards: list[float], ends: list[int]) -> None:
-    labelled = recorded.label_four_rooms(TRIP, variant)
+    labelled = recorded.label(TRIP, variant)
     assert labelled.require("rewards").tolist() == rewards
     assert (labelled.terminals == (labelled.require("rewards") != 0)).all()
     assert np.flatnonzero(labelled.ends).tolist() == ends
@@ -197,7 +197,7 @@ def test_key_column_of_hand_made_trips() -> None:
         ends=(6, 9),
     )  # fmt: skip
     # Row 6 leaves the goal for (3, 3), row 9 goes from (3, 3.1) to (15, 3): made up, but only the flags matter.
-    labelled = recorded.label_four_rooms(trips, Variant.KEY)
+    labelled = recorded.label(trips, Variant.KEY)
     # Left out: the last row, which begins in the river, and rows 4 and 6, which begin in the goal with the key. Row 8
     # begins there without it, and is left out only where the key was held from the start.
     first, second = [0, 1, 2, 3, 5, 7, 8, 9, 10, 11], [0, 1, 2, 3, 5, 7, 9, 10, 11]
@@ -218,7 +218,7 @@ def test_key_column_of_hand_made_trips() -> None:
 
 
 def test_key_data_agree_with_the_environment(data: Dataset) -> None:
-    labelled = recorded.label_four_rooms(data, Variant.KEY)
+    labelled = recorded.label(data, Variant.KEY)
     dry, inside = ~rooms.in_river(data.observations), rooms.in_goal(data.observations)
     rows = len(labelled) - np.count_nonzero(dry & ~inside)
     # Every row outside goal and river is there twice; inside the goal only those without the key, to whom it is a
@@ -230,9 +230,9 @@ def test_key_data_agree_with_the_environment(data: Dataset) -> None:
     assert (halves[0][rooms.in_goal(halves[0][:, :2]), 2] == 0).all()
     assert not rooms.in_goal(halves[1][:, :2]).any()
     assert labelled.next_valid.all()
-    following = rooms.advance(Variant.KEY, labelled.observations, labelled.require("actions"))
-    assert following.tobytes() == labelled.next_observations.tobytes()
-    outcome = rooms.judge(Variant.KEY, labelled.next_observations)
+    moved = rooms.advance(Variant.KEY, labelled.observations, labelled.require("actions"))
+    assert moved.tobytes() == labelled.next_observations.tobytes()
+    outcome = rooms.label(Variant.KEY, labelled.next_observations)
     assert (outcome.rewards == labelled.require("rewards")).all()
     assert set(np.unique(outcome.rewards)) == {-1, 0, 1}
     picked = (labelled.observations[:, 2] == 0) & (labelled.next_observations[:, 2] == 1)
@@ -242,7 +242,7 @@ def test_key_data_agree_with_the_environment(data: Dataset) -> None:
 
 def test_key_task_keeps_action_free_data_and_unknown_ends() -> None:
     states = np.array([(15, 5), (15, 3.5), (15, 5)], np.float32)
-    labelled = recorded.label_four_rooms(Dataset.from_arrays(states), Variant.KEY)
+    labelled = recorded.label(Dataset.from_arrays(states), Variant.KEY)
     assert labelled.actions is None
     assert labelled.next_valid.tolist() == [True, True, False] * 2
     assert labelled.observations[:3, 2].tolist() == [0, 1, 1]
@@ -250,14 +250,11 @@ def test_key_task_keeps_action_free_data_and_unknown_ends() -> None:
 
 def test_every_task_has_rewards_to_learn_from(data: Dataset) -> None:
     for variant in Variant:
-        labelled = recorded.label_four_rooms(data, variant)
+        labelled = recorded.label(data, variant)
         assert (labelled.require("rewards") > 0).sum() > 40
         assert ((labelled.require("rewards") < 0).sum() > 100) == (variant != Variant.PLAIN)
 
 
 def test_one_call_collects_and_labels() -> None:
-    made = recorded.four_rooms(Variant.RIVER, 3000, seed=2)
-    assert (
-        made.fingerprint()
-        == recorded.label_four_rooms(recorded.collect_four_rooms(3000, 2), "four-rooms-river").fingerprint()
-    )
+    made = recorded.record(Variant.RIVER, 3000, seed=2)
+    assert made.fingerprint() == recorded.label(recorded.collect(3000, 2), "four-rooms-river").fingerprint()
