@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from waypost.figures import AXIS_LABELS, STYLED, Floats, new_figure, step_axis
+from waypost.figures import AXIS_LABELS, STYLED, Floats, grid_lines, new_figure, step_axis
 
 
 class Look(NamedTuple):
@@ -71,10 +71,9 @@ def dots(panels: Mapping[str, Sequence[Mark]], looks: Mapping[str, Look], apart:
             _draw_mark(axes, each, y, looks[each.kind])
         axes.set_title(title, loc="left")
         axes.set_xlabel(AXIS_LABELS["score"])
-        axes.grid(axis="x", color="0.9", lw=0.6)
+        grid_lines(axes, axis="x")
         for line in range(1, len(rows)):
             axes.axhline(line - 0.5, color="0.93", lw=0.6, zorder=0)
-        axes.set_axisbelow(True)
         if first is None:
             first = axes
             axes.set_yticks(range(len(rows)), rows)
