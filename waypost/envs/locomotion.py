@@ -27,24 +27,13 @@ class Body:
         return (*self.joints[1:], *(f"{joint} velocity" for joint in self.joints))
 
 
-_LEG = ("thigh", "leg", "foot")
+_TRUNK, _LEG = ("x", "z", "angle"), ("thigh", "leg", "foot")
+_CHEETAH = tuple(f"{end} {part}" for end in ("back", "front") for part in ("thigh", "shin", "foot"))
 BODIES: dict[str, Body] = {
     body.name: body
     for body in (
-        Body("hopper", "Hopper-v5", (-20.272305, 3234.3), ("x", "z", "angle", *_LEG), 3),
-        Body(
-            "halfcheetah",
-            "HalfCheetah-v5",
-            (-280.178953, 12135.0),
-            ("x", "z", "angle", "back thigh", "back shin", "back foot", "front thigh", "front shin", "front foot"),
-            6,
-        ),
-        Body(
-            "walker2d",
-            "Walker2d-v5",
-            (1.629008, 4592.3),
-            ("x", "z", "angle", *_LEG, *(f"left {part}" for part in _LEG)),
-            6,
-        ),
+        Body("hopper", "Hopper-v5", (-20.272305, 3234.3), (*_TRUNK, *_LEG), 3),
+        Body("halfcheetah", "HalfCheetah-v5", (-280.178953, 12135.0), (*_TRUNK, *_CHEETAH), 6),
+        Body("walker2d", "Walker2d-v5", (1.629008, 4592.3), (*_TRUNK, *_LEG, *(f"left {part}" for part in _LEG)), 6),
     )
 }

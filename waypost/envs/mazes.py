@@ -33,9 +33,6 @@ POINT_SCALE = 1.0
 """Side of a cell in a point's maze."""
 
 
-# -- maps ----------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Maze:
     """A map of cells, `#` for wall, and the places D4RL gives a meaning to.
@@ -76,55 +73,35 @@ class Maze:
         return int(np.floor(len(self.rows) / 2 - y / scale)), int(np.floor(len(self.rows[0]) / 2 + x / scale))
 
 
+_UMAZE = ("#####", "#...#", "###.#", "#...#", "#####")
+_MEDIUM = (
+    "########",
+    "#..##..#",
+    "#..#...#",
+    "##...###",
+    "#..#...#",
+    "#.#..#.#",
+    "#...#..#",
+    "########",
+)
+_LARGE = (
+    "############",
+    "#....#.....#",
+    "#.##.#.#.#.#",
+    "#......#...#",
+    "#.####.###.#",
+    "#..#.#.....#",
+    "##.#.#.#.###",
+    "#..#...#...#",
+    "############",
+)
+_LARGE_GOALS = ((1, 6), (3, 5), (3, 10), (5, 2), (7, 4), (7, 6), (7, 9))
 MAZES: dict[str, Maze] = {
     maze.name: maze
     for maze in (
-        Maze(
-            "umaze",
-            ("#####", "#...#", "###.#", "#...#", "#####"),
-            ant_goal=(3, 1),
-            point_goal=(1, 1),
-            play_goals=((3, 1),),
-            ant_steps=700,
-            point_steps=300,
-        ),
-        Maze(
-            "medium",
-            (
-                "########",
-                "#..##..#",
-                "#..#...#",
-                "##...###",
-                "#..#...#",
-                "#.#..#.#",
-                "#...#..#",
-                "########",
-            ),
-            ant_goal=(6, 6),
-            point_goal=(6, 6),
-            play_goals=((2, 6), (5, 1), (6, 5)),
-            ant_steps=1000,
-            point_steps=600,
-        ),
-        Maze(
-            "large",
-            (
-                "############",
-                "#....#.....#",
-                "#.##.#.#.#.#",
-                "#......#...#",
-                "#.####.###.#",
-                "#..#.#.....#",
-                "##.#.#.#.###",
-                "#..#...#...#",
-                "############",
-            ),
-            ant_goal=(7, 9),
-            point_goal=(7, 9),
-            play_goals=((1, 6), (3, 5), (3, 10), (5, 2), (7, 4), (7, 6), (7, 9)),
-            ant_steps=1000,
-            point_steps=800,
-        ),
+        Maze("umaze", _UMAZE, (3, 1), (1, 1), play_goals=((3, 1),), ant_steps=700, point_steps=300),
+        Maze("medium", _MEDIUM, (6, 6), (6, 6), ((2, 6), (5, 1), (6, 5)), ant_steps=1000, point_steps=600),
+        Maze("large", _LARGE, (7, 9), (7, 9), _LARGE_GOALS, ant_steps=1000, point_steps=800),
     )
 }
 
@@ -164,9 +141,6 @@ def next_cell(maze: Maze, cell: Cell, target: Cell) -> Cell:
     return min(options, key=field.__getitem__) if options else target
 
 
-# -- environments --------------------------------------------------------------------------------------
-
-
 def at_goal(positions: Floats, goal: Floats) -> Flags:
     """Whether positions, (..., 2), count as having reached the goal."""
     return np.asarray(((positions - goal) ** 2).sum(axis=-1) <= RADIUS**2)
@@ -178,7 +152,7 @@ class MazeEnv(gym.Env[Floats, Floats]):
     Observations are positions and then velocities, as in D4RL. Gymnasium keeps the time limit.
     """
 
-    metadata: ClassVar = {"render_modes": ["rgb_array"], "render_fps": 50}
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 50}  # noqa: RUF012
     body: ClassVar[str]
     scale: ClassVar[float]
     sizes: ClassVar[tuple[int, int]]

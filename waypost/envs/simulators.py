@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -20,31 +20,21 @@ def make(env_id: str) -> gym.Env[Any, Any]:
 
 @contextmanager
 def making(env_id: str) -> Iterator[None]:
-    """While an environment is made: mistakes are ours to tell, and MuJoCo keeps quiet."""
-    spec = gym.registry.get(env_id)
-    try:
-        if spec is not None and "mujoco" in str(spec.entry_point):
-            with _quiet(require("mujoco", "mujoco", f"environment {env_id!r}")):
-                yield
-        else:
-            yield
-    except (gym.error.Error, ImportError) as error:
-        raise WaypostError(f"environment {env_id!r} cannot be made: {error}") from None
-
-
-@contextmanager
-def _quiet(mujoco: Any) -> Iterator[None]:
-    """While models are read, MuJoCo does not say that some are written in an older way.
+    """While an environment is made, MuJoCo does not say that some models are written in an older way.
 
     Otherwise it says so on the screen and in a MUJOCO_LOG.TXT in the current folder. Warnings while a simulation runs
     stay.
     """
-    before = mujoco.get_mju_user_warning()
-    mujoco.set_mju_user_warning(lambda _: None)
-    try:
-        yield
-    finally:
-        mujoco.set_mju_user_warning(before)
+    spec = gym.registry.get(env_id)
+    with ExitStack() as afterwards:
+        try:
+            if spec is not None and "mujoco" in str(spec.entry_point):
+                mujoco = require("mujoco", "mujoco", f"environment {env_id!r}")
+                afterwards.callback(mujoco.set_mju_user_warning, mujoco.get_mju_user_warning())
+                mujoco.set_mju_user_warning(lambda _: None)
+            yield
+        except (gym.error.Error, ImportError) as error:
+            raise WaypostError(f"environment {env_id!r} cannot be made: {error}") from None
 
 
 def require(module: str, extra: str, purpose: str) -> Any:

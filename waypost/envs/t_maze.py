@@ -9,7 +9,7 @@ above the bar they only go up, and a method that copies only them stays in the n
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -48,7 +48,7 @@ def in_goal(positions: Floats) -> Flags:
 class TMaze(gym.Env[Floats, Floats]):
     """Reward 1 and the end of the episode at the goal; 100 steps at most."""
 
-    metadata: ClassVar = {"render_modes": []}
+    metadata = {"render_modes": []}  # noqa: RUF012
 
     def __init__(self) -> None:
         self.observation_space = gym.spaces.Box(-ARM - 1, ARM + 1, (2,), np.float32)

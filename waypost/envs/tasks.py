@@ -107,7 +107,7 @@ def _catalogue() -> Iterator[Task]:
             four_rooms.IDS[four_rooms.Variant(name)],
             summary,
             suite="waypost",
-            goal=_place(four_rooms.GOAL),
+            goal=tuple(map(float, four_rooms.GOAL)),
             layout=partial(four_rooms.layout, name),
             steps_natively=True,
         )
@@ -117,7 +117,7 @@ def _catalogue() -> Iterator[Task]:
         "join the halves of two recorded journeys: stitching can, cloning cannot",
         suite="waypost",
         protocol=Protocol(every=0, episodes=20),
-        goal=_place(t_maze.GOAL),
+        goal=tuple(map(float, t_maze.GOAL)),
         layout=t_maze.layout,
     )
     for body in BODIES.values():
@@ -138,7 +138,7 @@ def _catalogue() -> Iterator[Task]:
             f"waypost/AntMaze-{maze.name}-v0",
             f"lead an ant through the {maze.name} maze",
             suite="replica",
-            goal=_place(maze.centre(maze.ant_goal, ANT_SCALE)),
+            goal=tuple(map(float, maze.centre(maze.ant_goal, ANT_SCALE))),
             layout=partial(mazes.layout, maze, ANT_SCALE, maze.start, maze.ant_goal),
         )
     for name, maze in MAZES.items():
@@ -148,13 +148,9 @@ def _catalogue() -> Iterator[Task]:
             f"push a point to the goal of the {name} maze and keep it there",
             suite="replica",
             reference=_POINT_REFERENCES[name],
-            goal=_place(maze.centre(maze.point_goal, POINT_SCALE)),
+            goal=tuple(map(float, maze.centre(maze.point_goal, POINT_SCALE))),
             layout=partial(mazes.layout, maze, POINT_SCALE, None, maze.point_goal),
         )
-
-
-def _place(point: np.ndarray) -> tuple[float, ...]:
-    return tuple(float(number) for number in point)
 
 
 TASKS: dict[str, Task] = {task.name: task for task in _catalogue()}

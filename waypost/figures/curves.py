@@ -17,6 +17,16 @@ Table = Mapping[str, NDArray[Any]]
 NOT_METRICS = ("step", "seed", "stage")
 
 
+def as_table(rows: Sequence[Mapping[str, Any]]) -> dict[str, NDArray[Any]]:
+    """The columns of rows; NaN where a row has no such number."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns = {name: [row.get(name) for row in rows] for name in names}
+    return {
+        name: np.array(values, str if any(isinstance(value, str) for value in values) else float)
+        for name, values in columns.items()
+    }
+
+
 def by_seed(table: Table, name: str) -> tuple[Floats, Floats]:
     """Return the steps that have a finite value, and the values as (seeds, steps) with NaN for gaps."""
     values = np.asarray(table[name], float)
@@ -114,15 +124,7 @@ def _mark_stages(axes: Axes, stages: list[tuple[str, float]], last: float) -> in
         rows, before = max(rows, row + 1), step
         if index:
             axes.axvline(step, color="0.45", lw=0.8, ls=":", gid=f"stage {index}")
-        axes.annotate(
-            name,
-            (step if index else 0, 1),
-            xycoords=("data", "axes fraction"),
-            xytext=(1, 2 + 10 * row),
-            textcoords="offset points",
-            fontsize=8,
-            color="0.35",
-            parse_math=False,
-            annotation_clip=False,
-        )
+        place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
+        words: dict[str, Any] = {"fontsize": 8, "color": "0.35", "parse_math": False, "annotation_clip": False}
+        axes.annotate(name, (step if index else 0, 1), xytext=(1, 2 + 10 * row), **place, **words)
     return rows

@@ -21,12 +21,14 @@ from waypost.figures import STYLED, Floats, colour_bar, new_axes
 WALL, SUCCESS, FAILURE = "#3d3d3d", "#009e73", "#d55e00"
 # Pale but visible at the first step, and monotone in lightness so that it survives grey printing.
 TIME_COLOURS = ListedColormap(matplotlib.colormaps["YlGnBu"](np.linspace(0.25, 1.0, 256)), "time")
+Style = dict[str, Any]
+WALLS: Style = {"facecolor": WALL, "edgecolor": "none", "zorder": 3}
+RIVER: Style = {"facecolor": "#56b4e955", "edgecolor": "#0072b2", "hatch": "//", "lw": 0.6, "zorder": 2.5}
 # A white line under a black dashed one stands out on every colour of the map.
-OUTLINE: tuple[dict[str, Any], ...] = (
-    {"edgecolor": "white", "lw": 2.6},
-    {"edgecolor": "black", "lw": 1.2, "ls": "--"},
-)
-ARROW: dict[str, Any] = {"width": 0.004, "headwidth": 4, "headlength": 4.5, "headaxislength": 4, "color": "black"}
+OUTLINE: tuple[Style, Style] = {"edgecolor": "white", "lw": 2.6}, {"edgecolor": "black", "lw": 1.2, "ls": "--"}
+ARROW: Style = {"width": 0.004, "headwidth": 4, "headlength": 4.5, "headaxislength": 4, "color": "black"}
+PATH: Style = {"linewidths": 0.8, "alpha": 0.7, "rasterized": True, "zorder": 2}
+LABEL: Style = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.85}
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,9 +95,9 @@ def rollout_map(world: World) -> Figure:
 
 def _draw_value(figure: Figure, axes: Axes, world: World, alpha: float) -> None:
     value = np.ma.masked_invalid(_grown(world.value))
-    colours = Normalize(value.min(), value.max()) if value.count() else Normalize(0.0, 1.0)
-    where = {"shading": "nearest", "rasterized": True, "zorder": 1}
-    image = axes.pcolormesh(world.grid_x, world.grid_y, value, cmap="viridis", norm=colours, alpha=alpha, **where)
+    span = (value.min(), value.max()) if value.count() else (0.0, 1.0)
+    style: Style = {"shading": "nearest", "cmap": "viridis", "rasterized": True, "zorder": 1}
+    image = axes.pcolormesh(world.grid_x, world.grid_y, value, norm=Normalize(*span), alpha=alpha, **style)
     colour_bar(figure, axes, image, "value V(s)")
 
 
@@ -119,8 +121,7 @@ def draw_layout(axes: Axes, layout: Layout) -> None:
     axes.set(xlim=(x0, x1), ylim=(y0, y1), aspect="equal", xlabel="x", ylabel="y")
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.yaxis.set_major_locator(MaxNLocator(5))
-    water = {"facecolor": "#56b4e955", "edgecolor": "#0072b2", "hatch": "//", "lw": 0.6, "zorder": 2.5}
-    for boxes, style in ((layout.walls, {"facecolor": WALL, "edgecolor": "none", "zorder": 3}), (layout.river, water)):
+    for boxes, style in ((layout.walls, WALLS), (layout.river, RIVER)):
         for x, y, width, height in boxes:
             axes.add_patch(Rectangle((x, y), width, height, **style))
     if layout.river:
@@ -142,17 +143,8 @@ def _label(axes: Axes, layout: Layout, text: str, x: float, y: float, width: flo
     across, up = (x + width / 2 - x0) / (x1 - x0), (y + height / 2 - y0) / (y1 - y0)
     anchor, align = (x, "left") if across < 0.2 else (x + width, "right") if across > 0.8 else (x + width / 2, "center")
     place, offset, edge = (y, -4, "top") if up > 0.8 else (y + height, 4, "bottom")
-    axes.annotate(
-        text,
-        (anchor, place),
-        xytext=(0, offset),
-        textcoords="offset points",
-        ha=align,
-        va=edge,
-        fontsize=8,
-        zorder=6,
-        bbox={"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.85},
-    )
+    at: Style = {"xytext": (0, offset), "textcoords": "offset points", "ha": align, "va": edge}
+    axes.annotate(text, (anchor, place), fontsize=8, zorder=6, bbox=LABEL, **at)
 
 
 def draw_rollouts(
@@ -162,16 +154,9 @@ def draw_rollouts(
     draw_layout(axes, layout)
     paths = [np.asarray(path, float).reshape(-1, 2) for path in rollouts]
     segments = [np.stack([path[:-1], path[1:]], axis=1) for path in paths]
-    lines = LineCollection(
-        list(np.concatenate(segments)) if segments else [],
-        array=np.concatenate([np.arange(len(part)) for part in segments]) if segments else None,
-        cmap=TIME_COLOURS,
-        norm=Normalize(0, max(longest, 1)),
-        linewidths=0.8,
-        alpha=0.7,
-        rasterized=True,
-        zorder=2,
-    )
+    drawn = list(np.concatenate(segments)) if segments else []
+    steps = np.concatenate([np.arange(len(part)) for part in segments]) if segments else None
+    lines = LineCollection(drawn, array=steps, cmap=TIME_COLOURS, norm=Normalize(0, max(longest, 1)), **PATH)
     axes.add_collection(lines, autolim=False)
     reached = np.array([success for path, success in zip(paths, successes, strict=True) if len(path)], bool)
     starts, ends = (np.array([path[i] for path in paths if len(path)]).reshape(-1, 2) for i in (0, -1))

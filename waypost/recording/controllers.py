@@ -1,20 +1,24 @@
-"""Who acts while a replica is recorded: policies of a body, an ant on its way, a point mass on its way."""
+"""Who acts while a replica is recorded, and where: bodies with their policies, an ant or a point mass on its way."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from waypost.envs.grid import Cell, neighbours
-from waypost.envs.mazes import ANT_SCALE, POINT_SCALE, RADIUS, Maze, next_cell
-from waypost.recording.behaviours import Behaviour
+from waypost.envs.locomotion import BODIES
+from waypost.envs.mazes import ANT_SCALE, MAZES, POINT_SCALE, RADIUS, Maze, next_cell
+from waypost.recording.behaviours import Behaviour, behaviour
 from waypost.types import Floats
 
 Position = NDArray[np.float64]
 
+ANT_STEPS = 2_600_000
+"""Steps of training after which the ant's policy was stored."""
 NOISE = 0.2
 """Standard deviation of what is added to the actions in mazes: D4RL's."""
 SPREAD = 0.25
@@ -112,10 +116,8 @@ class Ant(Actor):
         position = observation[:2].astype(np.float64)
         away = self.route.aim(position) - position
         heading = away / max(4.0, float(np.linalg.norm(away)))
-        size = self.behaviour.action_size
-        action = self.behaviour.act(
-            np.concatenate([observation[2:], heading]).astype(np.float32), self.rng.standard_normal(size, np.float32)
-        )
+        size, told = self.behaviour.action_size, np.concatenate([observation[2:], heading]).astype(np.float32)
+        action = self.behaviour.act(told, self.rng.standard_normal(size, np.float32))
         return np.clip(action + NOISE * self.rng.standard_normal(size, np.float32), -1, 1).astype(np.float32)
 
     def arrived(self, observation: Floats) -> bool:
@@ -140,15 +142,59 @@ class Point(Actor):
         """A spring to the next point of the route, a damper, and noise."""
         position, velocity = observation[:2].astype(np.float64), observation[2:].astype(np.float64)
         if self.route is None or _near(position, self.route.goal, POINT_REACHED):
-            self.route = Route(self.maze, POINT_SCALE, self._target(position), self.rng)
+            here = self.maze.cell_of(position, POINT_SCALE)
+            cells = [cell for cell in self.maze.free if cell != here]
+            centre = self.maze.centre(cells[self.rng.integers(len(cells))], POINT_SCALE)
+            self.route = Route(self.maze, POINT_SCALE, centre + self.rng.uniform(-0.1, 0.1, 2), self.rng)
         force = STIFFNESS * (self.route.aim(position) - position) - DAMPING * velocity
         return np.clip(force + NOISE * self.rng.standard_normal(2), -1, 1).astype(np.float32)
-
-    def _target(self, position: Position) -> Position:
-        here = self.maze.cell_of(position, POINT_SCALE)
-        cells = [cell for cell in self.maze.free if cell != here]
-        return self.maze.centre(cells[self.rng.integers(len(cells))], POINT_SCALE) + self.rng.uniform(-0.1, 0.1, 2)
 
 
 def _near(position: NDArray[Any], place: Position, distance: float) -> bool:
     return float(np.linalg.norm(position - place)) <= distance
+
+
+class Scene(NamedTuple):
+    """An environment and who acts in it."""
+
+    key: str
+    """What the seeds of its units are derived from: with another key the same seed gives other data."""
+    env_id: str
+    actor: Callable[[np.random.Generator], Actor]
+
+
+def running(body: str, steps: int, mean: bool = False) -> Scene:
+    """A body moved by its policy after some steps of training, or before any by random actions.
+
+    mean   whether the policy acts with its mean instead of drawing actions
+    """
+
+    def actor(rng: np.random.Generator) -> Actor:
+        policy = behaviour(body, steps) if steps else None
+        return Runner(policy, mean, BODIES[body].actions, rng)
+
+    return Scene(f"{body}/{steps}/{'mean' if mean else 'drawn'}", BODIES[body].env_id, actor)
+
+
+def ant_travelling(name: str, journeys: str) -> Scene:
+    """The ant on its way through a maze, chosen as in D4RL.
+
+    fixed    from the start to the goal of the evaluation
+    play     from any cell to one of a few hand-picked ones
+    diverse  from any cell to any other
+    No journey begins in the cell of the evaluation's goal.
+    """
+    maze = MAZES[name]
+    goals = {"fixed": (), "play": maze.play_goals, "diverse": maze.free}[journeys]
+    taken = {maze.ant_goal, *(goals if journeys == "play" else ())}
+    starts = tuple(cell for cell in maze.free if cell not in taken) if goals else ()
+
+    def actor(rng: np.random.Generator) -> Actor:
+        return Ant(maze, behaviour("ant", ANT_STEPS), rng, starts, goals)
+
+    return Scene(f"ant/{ANT_STEPS}/{name}/{journeys}", f"waypost/AntMaze-{name}-v0", actor)
+
+
+def point_travelling(name: str) -> Scene:
+    """The point mass on its way from one random target to the next."""
+    return Scene(f"point/{name}", f"waypost/PointMaze-{name}-v0", lambda rng: Point(MAZES[name], rng))

@@ -16,6 +16,7 @@ from waypost.types import Count, Flags, Floats
 
 Policy = Callable[[Floats], NDArray[np.float64]]
 
+TRANSITIONS = 100_000
 REACHED = 0.3
 """How near the target an episode of the controller ends."""
 NOISE = 0.03
@@ -43,18 +44,15 @@ class Episodes(NamedTuple):
 
 
 def record(
-    variant: str = rooms.Variant.PLAIN, transitions: int = 100_000, seed: int = 0, progress: Count | None = None
+    variant: str = rooms.Variant.PLAIN, transitions: int | None = None, progress: Count | None = None, seed: int = 0
 ) -> Dataset:
-    """Collect the data and label them for a task."""
+    """Collect the data, by default all of them, and label them for a task."""
     variant = rooms.Variant(variant)
-    return label(collect(transitions, seed, progress=progress), variant)
-
-
-# -- collecting --------------------------------------------------------------------------------------
+    return label(collect(TRANSITIONS if transitions is None else transitions, seed, progress=progress), variant)
 
 
 def collect(
-    transitions: int = 100_000, seed: int = 0, random_share: float = 0.2, progress: Count | None = None
+    transitions: int = TRANSITIONS, seed: int = 0, random_share: float = 0.2, progress: Count | None = None
 ) -> Dataset:
     """Exactly that many transitions of (x, y), without rewards, the same for the same seed.
 
@@ -159,9 +157,6 @@ def _passable() -> Flags:
         for k, (dx, dy) in enumerate(_NEIGHBOURS):
             passable[x, y, k] = not (rooms.WALLS[x + dx, y] or rooms.WALLS[x, y + dy] or rooms.WALLS[x + dx, y + dy])
     return passable
-
-
-# -- labelling ---------------------------------------------------------------------------------------
 
 
 def label(dataset: Dataset, variant: str) -> Dataset:

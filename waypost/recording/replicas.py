@@ -7,10 +7,10 @@ share the units out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
 
 import gymnasium as gym
@@ -19,70 +19,14 @@ import numpy as np
 from waypost.data.dataset import Dataset
 from waypost.envs import simulators
 from waypost.envs.locomotion import BODIES
-from waypost.envs.mazes import MAZES
 from waypost.errors import WaypostError
-from waypost.recording.behaviours import behaviour
-from waypost.recording.controllers import Actor, Ant, Point, Runner
+from waypost.recording.controllers import Actor, Scene, ant_travelling, point_travelling, running
 from waypost.recording.workers import Arrays, Request, sharing
 from waypost.resources import cores
 from waypost.types import Count
 
 UNIT = 5_000
 """Transitions of a unit, not counting the rest of its last episode; part of what a seed stands for."""
-ANT_STEPS = 2_600_000
-"""Steps of training after which the ant's policy was stored."""
-
-
-# -- who acts in what ----------------------------------------------------------------------------------
-
-
-class Scene(NamedTuple):
-    """An environment and who acts in it."""
-
-    key: str
-    """What the seeds of its units are derived from: with another key the same seed gives other data."""
-    env_id: str
-    actor: Callable[[np.random.Generator], Actor]
-
-
-def running(body: str, steps: int, mean: bool = False) -> Scene:
-    """A body moved by its policy after some steps of training, or before any by random actions.
-
-    mean   whether the policy acts with its mean instead of drawing actions
-    """
-
-    def actor(rng: np.random.Generator) -> Actor:
-        policy = behaviour(body, steps) if steps else None
-        return Runner(policy, mean, BODIES[body].actions, rng)
-
-    return Scene(f"{body}/{steps}/{'mean' if mean else 'drawn'}", BODIES[body].env_id, actor)
-
-
-def ant_travelling(name: str, journeys: str) -> Scene:
-    """The ant on its way through a maze, chosen as in D4RL.
-
-    fixed    from the start to the goal of the evaluation
-    play     from any cell to one of a few hand-picked ones
-    diverse  from any cell to any other
-    No journey begins in the cell of the evaluation's goal.
-    """
-    maze = MAZES[name]
-    goals = {"fixed": (), "play": maze.play_goals, "diverse": maze.free}[journeys]
-    taken = {maze.ant_goal, *(goals if journeys == "play" else ())}
-    starts = tuple(cell for cell in maze.free if cell not in taken) if goals else ()
-
-    def actor(rng: np.random.Generator) -> Actor:
-        return Ant(maze, behaviour("ant", ANT_STEPS), rng, starts, goals)
-
-    return Scene(f"ant/{ANT_STEPS}/{name}/{journeys}", f"waypost/AntMaze-{name}-v0", actor)
-
-
-def point_travelling(name: str) -> Scene:
-    """The point mass on its way from one random target to the next."""
-    return Scene(f"point/{name}", f"waypost/PointMaze-{name}-v0", lambda rng: Point(MAZES[name], rng))
-
-
-# -- the catalogue -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -172,11 +116,7 @@ def replica_named(name: str) -> Replica:
 
 
 def collect(
-    name: str,
-    transitions: int | None = None,
-    seed: int = 0,
-    workers: int | None = None,
-    progress: Count | None = None,
+    name: str, transitions: int | None = None, seed: int = 0, workers: int | None = None, progress: Count | None = None
 ) -> Dataset:
     """Exactly that many transitions, by default as many as D4RL has; every next state is the one that followed.
 

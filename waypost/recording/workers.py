@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from itertools import islice
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from safetensors.numpy import load, save
@@ -55,26 +55,20 @@ def sharing(function: str, count: int) -> Iterator[Mapper]:
         finally:
             idle.put(child)
 
+    def in_order(requests: Iterator[Request]) -> Iterator[tuple[Request, Arrays]]:
+        waiting = deque(executor.submit(ask, request) for request in islice(requests, 2 * count))
+        while waiting:
+            yield waiting.popleft().result()
+            waiting.extend(executor.submit(ask, request) for request in islice(requests, 1))
+
     executor = ThreadPoolExecutor(count)
     try:
-        yield lambda requests: _in_order(executor, ask, requests, ahead=2 * count)
+        yield in_order
     finally:
         # Children first: a thread waiting for an answer then finds the pipe closed.
         for child in children:
             child.end()
         executor.shutdown(cancel_futures=True)
-
-
-def _in_order(
-    executor: ThreadPoolExecutor,
-    ask: Callable[[Request], tuple[Request, Arrays]],
-    requests: Iterator[Request],
-    ahead: int,
-) -> Iterator[tuple[Request, Arrays]]:
-    waiting = deque(executor.submit(ask, request) for request in islice(requests, ahead))
-    while waiting:
-        yield waiting.popleft().result()
-        waiting.extend(executor.submit(ask, request) for request in islice(requests, 1))
 
 
 def _find(function: str) -> Work:
@@ -128,14 +122,10 @@ def serve(function: str) -> None:
         os.dup2(2, 1)  # what a library prints must not come between the answers
         work = _find(function)
         for line in sys.stdin.buffer:
-            _answer(answers, work, json.loads(line))
-
-
-def _answer(answers: IO[bytes], work: Work, request: Request) -> None:
-    head: dict[str, Any] = {}
-    try:
-        content = save(work(**request))
-    except WaypostError as error:
-        content, head = b"", {"mistake": str(error)}
-    answers.write(json.dumps({**head, "bytes": len(content)}).encode() + b"\n" + content)
-    answers.flush()
+            head: dict[str, Any] = {}
+            try:
+                content = save(work(**json.loads(line)))
+            except WaypostError as error:
+                content, head = b"", {"mistake": str(error)}
+            answers.write(json.dumps({**head, "bytes": len(content)}).encode() + b"\n" + content)
+            answers.flush()

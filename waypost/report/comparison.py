@@ -9,12 +9,14 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from waypost.figures import AXIS_LABELS, INK, STYLED, grid_lines, new_axes, new_figure, step_axis, to_png
-from waypost.figures.curves import by_seed, draw_seeds
+from waypost.figures.curves import as_table, by_seed, draw_seeds
 from waypost.files import write_bytes, write_text
 from waypost.report.page import picture, template
 from waypost.studies.comparison import BEHAVIOUR, HEADER, Comparison, Entry, as_csv, as_markdown, cells
 
 REFERENCE = "#d55e00"
+SCORES = "Mean of the seeds with its 95 % interval, and every seed; the dashed line is the mean of the data."
+CURVES = "Evaluations during the last stage of training: mean and range of the seeds; dashed: the result of BC."
 PANELS = 4
 """Learning curves in a row."""
 
@@ -65,30 +67,17 @@ def _part(comparison: Comparison, data: str) -> dict[str, Any]:
     """What the page shows of one data set."""
     entries = comparison.of(data)
     trained = [entry for entry in entries if entry.run is not None]
-    part = {"data": data, "caption": _caption(trained), "rows": [(_kind(entry), cells(entry)) for entry in entries]}
-    if not trained:
-        return {**part, "pictures": []}
-    words = f"{_count(len(trained), 'algorithm')} on {data}."
-    return part | {
-        "pictures": [
-            picture(
-                scores(entries),
-                "Mean of the seeds with its 95 % interval, and every seed; the dashed line is the mean of the data.",
-                f"Chart of the {AXIS_LABELS[trained[0].measure]} of {words}",
-            ),
-            picture(
-                curves(entries),
-                "Evaluations during the last stage of training: mean and range of the seeds; dashed: the result of BC.",
-                f"Learning curves of {words}",
-            ),
-        ]
-    }
+    rows, pictures = [(_kind(entry), cells(entry)) for entry in entries], []
+    if trained:
+        words = f"{_count(len(trained), 'algorithm')} on {data}."
+        what = AXIS_LABELS[trained[0].measure]
+        pictures.append(picture(scores(entries), SCORES, f"Chart of the {what} of {words}"))
+        pictures.append(picture(curves(entries), CURVES, f"Learning curves of {words}"))
+    return {"data": data, "caption": _caption(trained), "rows": rows, "pictures": pictures}
 
 
 def _kind(entry: Entry) -> str:
-    if entry.mean is None:
-        return "missing"
-    return "behaviour" if entry.algorithm == BEHAVIOUR else "evaluated"
+    return "missing" if entry.mean is None else "behaviour" if entry.algorithm == BEHAVIOUR else "evaluated"
 
 
 def _caption(trained: list[Entry]) -> str:
@@ -135,9 +124,7 @@ def curves(entries: list[Entry]) -> Figure:
         assert entry.run is not None
         axes = figure.add_subplot(rows, columns, place + 1, sharey=first)
         first = first or axes
-        evaluations = entry.run.evaluations
-        table = {name: np.array([row[name] for row in evaluations], float) for name in ("step", "seed", entry.measure)}
-        steps, values = by_seed(table, entry.measure)
+        steps, values = by_seed(as_table(entry.run.evaluations), entry.measure)
         draw_seeds(axes, steps, values, marker="." if len(steps) < 30 else "")
         if level is not None:
             line = axes.axhline(level, color=REFERENCE, ls="--", lw=1, label="bc, its result")

@@ -16,16 +16,13 @@ from waypost.data.dataset import Dataset
 from waypost.data.inspection.findings import Column, Inspection
 from waypost.figures import INK, STYLED, colour_bar, grid_lines, new_axes
 from waypost.files import write_text
-from waypost.report.page import DASH, SPACE, Picture, picture, template
+from waypost.report.page import SPACE, Picture, picture, template
 
 SAMPLE = 200_000
 """Rows drawn, evenly from all; more would change no picture."""
 MOST_ACTIONS, MOST_COLUMNS = 24, 30
 """Actions and columns drawn."""
 TERMINAL, TIMEOUT, BOUND = "#e69f00", INK, "#d55e00"
-
-
-# -- the page --------------------------------------------------------------------------------------
 
 
 def write_inspection(inspection: Inspection, dataset: Dataset, path: Path) -> Path:
@@ -46,13 +43,8 @@ def render_inspection(inspection: Inspection, dataset: Dataset) -> str:
         pictures=list(_pictures(dataset, inspection.columns)),
         actions=list(_action_pictures(dataset, inspection.taken)),
         unseen_actions=max(0, (dataset.action_size or 0) - MOST_ACTIONS),
-        columns=[(column.name, _cells(column)) for column in inspection.columns],
+        columns=inspection.columns,
     )
-
-
-def _cells(column: Column) -> list[str]:
-    numbers = (column.min, column.mean, column.std, column.max)
-    return [column.kind, *(DASH if number is None else f"{number:.4g}" for number in numbers), column.remark]
 
 
 def _pictures(dataset: Dataset, columns: Sequence[Column]) -> Iterator[Picture]:
@@ -111,9 +103,6 @@ def _sample(rows: int) -> np.ndarray:
     return np.linspace(0, rows - 1, min(rows, SAMPLE)).astype(np.int64)
 
 
-# -- where the data are ----------------------------------------------------------------------------
-
-
 class Coverage(NamedTuple):
     """States as places in a plane."""
 
@@ -144,9 +133,6 @@ def coverage(dataset: Dataset) -> Coverage | None:
     points = scaled @ directions[:, :-3:-1]
     words = f"the first two principal components, {100 * share:.0f}{SPACE}% of the variance of the scaled states"
     return Coverage(points, ("component 1", "component 2"), words, False)
-
-
-# -- figures ---------------------------------------------------------------------------------------
 
 
 def _panel(width: float, height: float, across: str, up: str) -> tuple[Figure, Axes]:

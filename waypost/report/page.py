@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
@@ -24,12 +24,11 @@ SPACE = "\N{NO-BREAK SPACE}"
 LARGEST_SVG = 300_000
 """Bytes above which a picture goes in as PNG."""
 
-MEASURES = {
-    "return": "Return",
-    "score": "Score",
-    "success_rate": "Success rate",
-    "episode_length": "Episode length",
-}
+_FOLDER = FileSystemLoader(Path(__file__).parent)
+_PAGES = Environment(loader=_FOLDER, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+template = _PAGES.get_template
+"""A page by name, to fill in; what goes into it is escaped."""
+MEASURES = ("return", "score", "success_rate", "episode_length")
 STATISTICS = {
     "mean": "Mean",
     "std": "Standard deviation",
@@ -65,18 +64,6 @@ class Picture:
     caption: str
 
 
-def template(name: str) -> Template:
-    """A page to fill in; what goes into it is escaped."""
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template(name)
-
-
 def render_report(report: Report) -> str:
     """Return the whole page as HTML."""
     result, docs, settings = report.result, report.field_docs, dict(report.config)
@@ -85,7 +72,7 @@ def render_report(report: Report) -> str:
         title=report.title,
         summary=summary(report),
         about=[(name, str(result[name])) for name in ("data", "task", "suite") if result.get(name) is not None],
-        measures=list(MEASURES.values()),
+        measures=MEASURES,
         seed_rows=[_row(f"Seed {row.get('seed', DASH)}", row) for row in result.get("per_seed") or ()],
         statistic_rows=[_row(label, result.get(key) or {}) for key, label in STATISTICS.items()],
         maps=[_maps(prefix, world) for prefix, world in report.worlds],

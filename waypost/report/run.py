@@ -14,6 +14,7 @@ from waypost.envs.layout import Layout
 from waypost.envs.tasks import Protocol, Task
 from waypost.envs.tasks import task as find_task
 from waypost.errors import WaypostError
+from waypost.figures.curves import as_table
 from waypost.figures.maps import World
 from waypost.files import write_text
 from waypost.report.page import Report, render_report
@@ -49,8 +50,8 @@ def write_report(run: Run, path: Path) -> Path:
         result=run.result,
         config=plan.to_json(),
         field_docs=field_docs(type(plan.config)),
-        metrics=_columns(run.metrics),
-        evaluations=_columns(run.evaluations) or {name: np.array([]) for name in ("step", "seed", *MEASURES)},
+        metrics=as_table(run.metrics),
+        evaluations=as_table(run.evaluations) or {name: np.array([]) for name in ("step", "seed", *MEASURES)},
         worlds=worlds(run.agent, find_task(plan.task), plan.evaluation) if plan.task else (),
     )
     write_text(path, render_report(report))
@@ -112,16 +113,6 @@ def _ask(question: Any, points: np.ndarray, rest: tuple[float, ...], columns: in
         return np.asarray(question(states), np.float64).reshape(len(points), columns)
     except WaypostError:
         return np.full((len(points), columns), np.nan)
-
-
-def _columns(rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:
-    """Rows of a table as columns, NaN where a row has no such number."""
-    names = dict.fromkeys(name for row in rows for name in row)
-    columns = {name: [row.get(name) for row in rows] for name in names}
-    return {
-        name: np.array(values, str if any(isinstance(value, str) for value in values) else float)
-        for name, values in columns.items()
-    }
 
 
 def field_docs(config_type: type) -> dict[str, str]:

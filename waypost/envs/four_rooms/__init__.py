@@ -1,8 +1,8 @@
 """Continuous four rooms: one map and the rules of three tasks on it, as pure functions.
 
 The map is 19 x 19 cells; cell (i, j) is the unit square centred at (i, j). Everything that decides what happens
-works on whole arrays of positions, so the single environment, the vector environment and the relabelling of
-recorded data cannot disagree.
+works on whole arrays, of positions, (..., 2), or observations, (n, 2 or 3), so the single environment, the vector
+environment and the relabelling of recorded data cannot disagree.
 """
 
 from __future__ import annotations
@@ -56,9 +56,6 @@ WALLS.setflags(write=False)
 RIVER: Flags = np.zeros((SIZE, SIZE), bool)
 RIVER[5:9, 12] = RIVER[12, 5:9] = True
 RIVER.setflags(write=False)
-
-
-# -- the rules: functions of positions, (..., 2), or observations, (n, 2 or 3) -----------------------
 
 
 def cell_of(positions: Floats) -> NDArray[np.int64]:
@@ -126,9 +123,6 @@ def label(variant: str, next_observations: Floats) -> Labels:
     return Labels(wins.astype(np.float32) - drowns.astype(np.float32), wins | drowns)
 
 
-# -- the map -----------------------------------------------------------------------------------------
-
-
 def free_positions(rng: np.random.Generator, n: int) -> Floats:
     """Positions drawn uniformly from the floor."""
     cells = np.argwhere(~WALLS)[rng.integers(np.count_nonzero(~WALLS), size=n)]
@@ -181,8 +175,6 @@ def _rectangles(cells: Flags) -> list[Rectangle]:
             found.append((x - 0.5, y - 0.5, float(width), float(height)))
     return found
 
-
-# -- Gymnasium ---------------------------------------------------------------------------------------
 
 IDS = {
     Variant.PLAIN: "waypost/FourRooms-v0",
