@@ -272,11 +272,11 @@ class EvaluationWorker:
 
         from waypost.agents.por import POR, Config
         from waypost.envs.tasks import TASKS
-        from waypost.recording.four_rooms import four_rooms
+        from waypost.recording.four_rooms import record
 
         self.task = TASKS["four-rooms"]
         config = Config(**{f"{part}_hidden": SIZES["small"][part] for part in ("value", "guide", "executor")})
-        self.agent = agent = POR.build(config, POR.prepare(config, four_rooms(transitions=1_000))[1])
+        self.agent = agent = POR.build(config, POR.prepare(config, record(transitions=1_000))[1])
         # The weights as constants: the leanest call a script can make.
         self.act = jax.jit(lambda observations: agent.act(observations)[0])
 

@@ -8,14 +8,14 @@ import matplotlib.image
 import numpy as np
 
 import waypost
-from waypost import figures
+from waypost.figures import maps, to_png
 from waypost.report.run import worlds
 
 run, out = waypost.load_run(sys.argv[1]), Path(sys.argv[2])
 (_, world), *_ = worlds(run.policy, waypost.task("four-rooms"), run.plan.evaluation)
 pictures = []
-for draw in (figures.value_map, figures.guide_map, figures.rollout_map):
-    picture = io.BytesIO(figures.to_png(draw(world)))
+for draw in (maps.value_map, maps.guide_map, maps.rollout_map):
+    picture = io.BytesIO(to_png(draw(world)))
     pictures.append(matplotlib.image.imread(picture, format="png")[..., :3])
 height = max(len(picture) for picture in pictures)
 padded = [np.pad(p, ((0, height - len(p)), (0, 0), (0, 0)), constant_values=1.0) for p in pictures]

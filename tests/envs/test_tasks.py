@@ -94,7 +94,7 @@ def test_success_of_the_ant_is_its_score() -> None:
     assert (measures["score"], measures["success_rate"]) == (50.0, 0.5)
 
 
-def test_a_body_is_judged_by_its_return() -> None:
+def test_a_body_is_evaluated_by_its_return() -> None:
     episodes = rollouts([Still(jnp.zeros(3))], TASKS["hopper-medium"], 3)
     assert episodes.successes is None
     (measures,) = episodes.measures(TASKS["hopper-medium"])
@@ -118,7 +118,7 @@ def test_any_gymnasium_environment_is_a_task_without_scores() -> None:
 
 
 def test_protocols_are_checked() -> None:
-    with pytest.raises(WaypostError, match="episodes = 0"):
+    with pytest.raises(WaypostError, match="evaluation episodes must be at least 1, got 0"):
         Protocol(episodes=0)
 
 

@@ -147,16 +147,16 @@ def test_many_columns_and_actions_are_cut_short_and_said_so() -> None:
 
 
 def choosing(count: int = 4) -> Dataset:
-    """The same walk by numbered actions, of which the last is never taken."""
+    """The same walk by discrete actions, of which the last is never taken."""
     return data(actions=np.random.default_rng(1).integers(0, count - 1, ROWS), action_count=count)
 
 
-def test_page_shows_how_often_each_of_the_numbered_actions_is_taken() -> None:
+def test_page_shows_how_often_each_of_the_discrete_actions_is_taken() -> None:
     dataset = choosing()
     text = html(dataset)
     outline = Outline(text)
     assert_self_contained(text)
-    assert pictures(text)[-1] == "How often each of the 4 numbered actions is taken."
+    assert pictures(text)[-1] == "How often each of the 4 discrete actions is taken."
     assert sum("action" in words for words in pictures(text)) == 2
     assert "Ranges of all columns but the action" in outline.plain
     assert "Histogram of action" not in text
@@ -259,7 +259,7 @@ def test_the_terminal_shows_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     assert text.rstrip().splitlines()[-1] == "600 transitions in 15 episodes: 1 warning, 1 note"
 
 
-def test_the_terminal_shows_numbered_actions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_terminal_shows_discrete_actions(monkeypatch: pytest.MonkeyPatch) -> None:
     text = shown(choosing(), monkeypatch)
     assert "2 columns, 4 numbered actions" in text
     assert re.search(r"actions taken +│ 0 in .* %, 1 in .* %, 2 in .* %, 3 in 0 %", text)

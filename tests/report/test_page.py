@@ -2,28 +2,22 @@
 
 import re
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from html import escape
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 
-from waypost.figures import World
+from waypost.envs.layout import Layout
+from waypost.figures.maps import World
 from waypost.report import page
 
 MEASURES = ("return", "score", "success_rate", "episode_length")
 VOID = {"meta", "img", "br", "link", "input", "hr"}
 
 
-@dataclass(frozen=True)
-class Rooms:
-    extent: tuple = (0.0, 4.0, 0.0, 4.0)
-    walls: tuple = ((1.5, 0.0, 1.0, 3.0),)
-    start: tuple = (0.2, 0.2, 0.5, 0.5)
-    goal: tuple = (3.2, 0.2, 0.5, 0.5)
-    river: tuple = ()
-    key: tuple | None = None
+LAYOUT = Layout((0.0, 4.0, 0.0, 4.0), [(1.5, 0.0, 1.0, 3.0)], (0.2, 0.2, 0.5, 0.5), (3.2, 0.2, 0.5, 0.5))
 
 
 def make_world(seed: int = 0) -> World:
@@ -33,7 +27,7 @@ def make_world(seed: int = 0) -> World:
     value = np.where((x > 1.5) & (x < 2.5) & (y < 3), np.nan, x + y + seed)
     points = rng.uniform(0, 4, (60, 2))
     rollouts = [np.cumsum(rng.normal(0, 0.05, (150, 2)), axis=0) + 2 for _ in range(20)]
-    return World(Rooms(), axis, axis, value, points, points + 0.01, rollouts, [True] * 17 + [False] * 3)
+    return World(LAYOUT, axis, axis, value, points, points + 0.01, rollouts, [True] * 17 + [False] * 3)
 
 
 @pytest.fixture(scope="module")

@@ -44,7 +44,7 @@ def test_a_page_for_agents_of_every_kind(run: waypost.Run, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_a_page_for_numbered_actions(tmp_path: Path) -> None:
+def test_a_page_for_discrete_actions(tmp_path: Path) -> None:
     rows = np.arange(40)
     states = np.random.default_rng(0).normal(size=(40, 4))
     data = waypost.load({"obs": states, "action": rows % 2, "reward": np.ones(40), "terminal": rows % 10 == 9})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 Rectangle = tuple[float, float, float, float]
@@ -13,10 +14,11 @@ class Layout:
 
     extent: tuple[float, float, float, float]
     """x from, x to, y from, y to."""
-    walls: list[Rectangle]
+    walls: Sequence[Rectangle]
     start: Rectangle | None
     """Where episodes begin; None: anywhere."""
     goal: Rectangle
-    river: list[Rectangle]
-    key: tuple[float, float, float] | None
+    river: Sequence[Rectangle] = ()
+    """What must not be entered."""
+    key: tuple[float, float, float] | None = None
     """x, y and the radius within which it is picked up."""

@@ -3,8 +3,8 @@
 The bar runs from the west end to the east end, the stem from its middle up to the goal. At the east end the bar turns
 up into a niche, where the task starts. Most recorded journeys go down from there and west past the junction; the others
 come from the west and turn up to the goal. None goes from the start to the goal. A method that values states joins the
-halves at the junction; one that copies actions goes on to the west. The best recorded journeys never saw the
-east, and what they do above the bar, to go up, keeps one who copies only them in the niche.
+halves at the junction; one that copies actions continues to the west. The best recorded journeys never saw the east:
+above the bar they only go up, and a method that copies only them stays in the niche.
 """
 
 from __future__ import annotations
@@ -13,23 +13,22 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from numpy.typing import NDArray
 
+from waypost.envs.grid import slide
 from waypost.envs.layout import Layout
-from waypost.types import Floats
+from waypost.types import Flags, Floats
 
 ARM = 5.0
 """Length of each arm."""
 HALF_WIDTH = 0.5
 SPEED = np.float32(0.25)
 MAX_STEPS = 100
-_METADATA: dict[str, Any] = {"render_modes": []}
 NICHE = 2.0
 """How far up the niche goes."""
 START, EAST, WEST, GOAL = (np.array(place, np.float32) for place in ((ARM, NICHE), (ARM, 0), (-ARM, 0), (0, ARM)))
 
 
-def is_free(positions: Floats) -> NDArray[np.bool_]:
+def is_free(positions: Floats) -> Flags:
     x, y = positions[..., 0], positions[..., 1]
     bar = (np.abs(y) <= HALF_WIDTH) & (np.abs(x) <= ARM + HALF_WIDTH)
     stem = (np.abs(x) <= HALF_WIDTH) & (y >= -HALF_WIDTH) & (y <= ARM + HALF_WIDTH)
@@ -38,24 +37,18 @@ def is_free(positions: Floats) -> NDArray[np.bool_]:
 
 
 def move(positions: Floats, actions: Floats) -> Floats:
-    """Where actions lead: along x, then along y, each only as far as there is no wall."""
-    actions = np.clip(np.asarray(actions, np.float32), -SPEED, SPEED)
-    result = np.array(positions, np.float32)
-    for axis in (0, 1):
-        tried = result.copy()
-        tried[..., axis] += actions[..., axis]
-        result = np.where(is_free(tried)[..., None], tried, result)
-    return result
+    """Where actions lead."""
+    return slide(positions, actions, SPEED, lambda tried: ~is_free(tried))
 
 
-def in_goal(positions: Floats) -> NDArray[np.bool_]:
+def in_goal(positions: Floats) -> Flags:
     return positions[..., 1] >= ARM - HALF_WIDTH
 
 
 class TMaze(gym.Env[Floats, Floats]):
     """Reward 1 and the end of the episode at the goal; 100 steps at most."""
 
-    metadata = _METADATA
+    metadata = {"render_modes": []}  # noqa: RUF012
 
     def __init__(self) -> None:
         self.observation_space = gym.spaces.Box(-ARM - 1, ARM + 1, (2,), np.float32)
@@ -85,8 +78,6 @@ def layout() -> Layout:
         ],
         start=(ARM - 0.4, NICHE - 0.4, 0.8, 0.8),
         goal=(-HALF_WIDTH, ARM - HALF_WIDTH, 2 * HALF_WIDTH, 2 * HALF_WIDTH),
-        river=[],
-        key=None,
     )
 
 

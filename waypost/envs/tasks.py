@@ -1,20 +1,19 @@
-"""What a name on the command line means for judging: environment, scores, reward convention, protocol."""
+"""What a name on the command line means for evaluation: environment, scores, reward convention, protocol."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-import waypost.envs.four_rooms as four_rooms
-import waypost.envs.mazes as mazes
-import waypost.envs.t_maze as t_maze
-from waypost.envs.locomotion import BODIES, Body, quiet_models
+from waypost.envs import four_rooms, mazes, simulators, t_maze
+from waypost.envs.layout import Layout
+from waypost.envs.locomotion import BODIES
 from waypost.envs.mazes import ANT_SCALE, MAZES, POINT_SCALE
 from waypost.errors import WaypostError
 from waypost.types import Convention
@@ -22,7 +21,7 @@ from waypost.types import Convention
 
 @dataclass(frozen=True)
 class Protocol:
-    """How a policy is judged while it trains and at the end."""
+    """How a policy is evaluated while it trains and at the end."""
 
     every: int = 5_000
     """Steps between evaluations; 0 = only at the end."""
@@ -36,7 +35,7 @@ class Protocol:
     def __post_init__(self) -> None:
         for name, least in (("every", 0), ("episodes", 1), ("last", 1), ("seed", 0)):
             if getattr(self, name) < least:
-                raise WaypostError(f"evaluation {name} = {getattr(self, name)}: must be {least} or more")
+                raise WaypostError(f"evaluation {name} must be at least {least}, got {getattr(self, name)}")
 
 
 OPTIONS = {"every": "evaluate_every", "episodes": "episodes", "last": "average_last", "seed": "evaluation_seed"}
@@ -62,7 +61,7 @@ class Task:
     protocol: Protocol = Protocol()
     goal: tuple[float, ...] | None = None
     """Where to go, for tasks that can say it: the first columns of an observation there."""
-    layout: Callable[[], Any] | None = None
+    layout: Callable[[], Layout] | None = None
     """What to draw, for tasks on a plane."""
     steps_natively: bool = False
     """Whether the environment has a batch form of its own that takes `autoreset_mode`."""
@@ -70,13 +69,10 @@ class Task:
     def make(self, environments: int) -> gym.vector.VectorEnv:
         """That many environments stepping together; the caller resets each one when it is done."""
         by_hand: dict[str, Any] = {"autoreset_mode": AutoresetMode.DISABLED}
-        try:
-            with _quietly(self.env_id):
-                if self.steps_natively:
-                    return gym.make_vec(self.env_id, environments, "vector_entry_point", **by_hand)
-                return gym.make_vec(self.env_id, environments, "sync", vector_kwargs=by_hand)
-        except (gym.error.Error, ImportError) as error:
-            raise WaypostError(f"environment {self.env_id!r} cannot be made: {error}") from None
+        with simulators.making(self.env_id):
+            if self.steps_natively:
+                return gym.make_vec(self.env_id, environments, "vector_entry_point", **by_hand)
+            return gym.make_vec(self.env_id, environments, "sync", vector_kwargs=by_hand)
 
     @property
     def horizon(self) -> int | None:
@@ -91,104 +87,73 @@ class Task:
         return 100.0 * (returns - low) / (high - low)
 
 
-def _quietly(env_id: str) -> AbstractContextManager[None]:
-    spec = gym.registry.get(env_id)
-    return quiet_models() if spec is not None and "mujoco" in str(spec.entry_point) else nullcontext()
+_ROOMS = {
+    "four-rooms": "reach the goal through the doors of four rooms",
+    "four-rooms-river": "the same, without falling into a river",
+    "four-rooms-key": "with rivers, and only with the key does the goal count",
+}
+_LOCOMOTION_DATA = ("random", "medium", "medium-replay", "medium-expert", "expert")
+_ANT_DATA = ("umaze", "umaze-diverse", "medium-play", "medium-diverse", "large-play", "large-diverse")
+_POINT_REFERENCES = {"umaze": (23.85, 161.86), "medium": (13.13, 277.39), "large": (6.7, 273.99)}
+"""D4RL's, of maze2d v1."""
+_goal_task = partial(Task, reference=(0.0, 1.0), convention="goal", protocol=Protocol(every=10_000, episodes=100))
 
 
-def _four_rooms(name: str, env_id: str, summary: str) -> Task:
-    return Task(
-        name,
-        env_id,
-        summary,
+def _catalogue() -> Iterator[Task]:
+    """Data sets recorded with the same body share one environment."""
+    for name, summary in _ROOMS.items():
+        yield _goal_task(
+            name,
+            four_rooms.IDS[four_rooms.Variant(name)],
+            summary,
+            suite="waypost",
+            goal=tuple(map(float, four_rooms.GOAL)),
+            layout=partial(four_rooms.layout, name),
+            steps_natively=True,
+        )
+    yield _goal_task(
+        "t-maze",
+        "waypost/TMaze-v0",
+        "join the halves of two recorded journeys: stitching can, cloning cannot",
         suite="waypost",
-        reference=(0.0, 1.0),
-        convention="goal",
-        protocol=Protocol(every=10_000, episodes=100),
-        goal=_place(four_rooms.GOAL),
-        layout=lambda: four_rooms.layout(name),
-        steps_natively=True,
+        protocol=Protocol(every=0, episodes=20),
+        goal=tuple(map(float, t_maze.GOAL)),
+        layout=t_maze.layout,
     )
-
-
-def _locomotion(body: Body) -> Iterator[Task]:
-    """The data sets of a body share one task; the paper judges it by the mean of the last ten evaluations."""
-    for data in ("random", "medium", "medium-replay", "medium-expert", "expert"):
-        yield Task(
-            f"{body.name}-{data}",
-            body.env_id,
-            f"run with {body.name} data",
+    for body in BODIES.values():
+        for data in _LOCOMOTION_DATA:
+            yield Task(
+                f"{body.name}-{data}",
+                body.env_id,
+                f"run with {body.name} data",
+                suite="replica",
+                reference=body.reference,
+                convention="return-range",
+                protocol=Protocol(every=5_000, episodes=10, last=10),  # the paper's
+            )
+    for data in _ANT_DATA:
+        maze = MAZES[data.split("-")[0]]
+        yield _goal_task(
+            f"antmaze-{data}",
+            f"waypost/AntMaze-{maze.name}-v0",
+            f"lead an ant through the {maze.name} maze",
             suite="replica",
-            reference=body.reference,
-            convention="return-range",
-            protocol=Protocol(every=5_000, episodes=10, last=10),
+            goal=tuple(map(float, maze.centre(maze.ant_goal, ANT_SCALE))),
+            layout=partial(mazes.layout, maze, ANT_SCALE, maze.start, maze.ant_goal),
+        )
+    for name, maze in MAZES.items():
+        yield _goal_task(
+            f"pointmaze-{name}",
+            f"waypost/PointMaze-{name}-v0",
+            f"push a point to the goal of the {name} maze and keep it there",
+            suite="replica",
+            reference=_POINT_REFERENCES[name],
+            goal=tuple(map(float, maze.centre(maze.point_goal, POINT_SCALE))),
+            layout=partial(mazes.layout, maze, POINT_SCALE, None, maze.point_goal),
         )
 
 
-def _place(point: np.ndarray) -> tuple[float, ...]:
-    return tuple(float(number) for number in point)
-
-
-def _ant_maze(name: str) -> Task:
-    maze = MAZES[name.split("-")[0]]
-    return Task(
-        f"antmaze-{name}",
-        f"waypost/AntMaze-{maze.name}-v0",
-        f"lead an ant through the {maze.name} maze",
-        suite="replica",
-        reference=(0.0, 1.0),
-        convention="goal",
-        protocol=Protocol(every=10_000, episodes=100),
-        goal=_place(maze.centre(maze.ant_goal, ANT_SCALE)),
-        layout=lambda: mazes.layout(maze, ANT_SCALE, maze.start, maze.ant_goal),
-    )
-
-
-_POINT_REFERENCES = {"umaze": (23.85, 161.86), "medium": (13.13, 277.39), "large": (6.7, 273.99)}
-"""D4RL's, of maze2d v1."""
-
-
-def _point_maze(name: str) -> Task:
-    maze = MAZES[name]
-    return Task(
-        f"pointmaze-{name}",
-        f"waypost/PointMaze-{name}-v0",
-        f"push a point to the goal of the {name} maze and keep it there",
-        suite="replica",
-        reference=_POINT_REFERENCES[name],
-        convention="goal",
-        protocol=Protocol(every=10_000, episodes=100),
-        goal=_place(maze.centre(maze.point_goal, POINT_SCALE)),
-        layout=lambda: mazes.layout(maze, POINT_SCALE, None, maze.point_goal),
-    )
-
-
-_ANT_DATA = ("umaze", "umaze-diverse", "medium-play", "medium-diverse", "large-play", "large-diverse")
-
-TASKS: dict[str, Task] = {
-    task.name: task
-    for task in (
-        _four_rooms("four-rooms", "waypost/FourRooms-v0", "reach the goal through the doors of four rooms"),
-        _four_rooms("four-rooms-river", "waypost/FourRoomsRiver-v0", "the same, without falling into a river"),
-        _four_rooms(
-            "four-rooms-key", "waypost/FourRoomsKey-v0", "with rivers, and only with the key does the goal count"
-        ),
-        Task(
-            "t-maze",
-            "waypost/TMaze-v0",
-            "join the halves of two recorded journeys: stitching can, cloning cannot",
-            suite="waypost",
-            reference=(0.0, 1.0),
-            convention="goal",
-            protocol=Protocol(every=0, episodes=20),
-            goal=_place(t_maze.GOAL),
-            layout=t_maze.layout,
-        ),
-        *(task for body in BODIES.values() for task in _locomotion(body)),
-        *map(_ant_maze, _ANT_DATA),
-        *map(_point_maze, MAZES),
-    )
-}
+TASKS: dict[str, Task] = {task.name: task for task in _catalogue()}
 
 
 def task(name: str) -> Task:

@@ -53,18 +53,16 @@ class Behaviour(NamedTuple):
 def behaviour(body: str, steps: int) -> Behaviour:
     """The actor of that body after that many steps of its training."""
     tensors = _tensors(body)
+
+    def layer(i: int) -> Layer:
+        weights, biases = tensors[f"{steps:07d}/w{i}"], tensors[f"{steps:07d}/b{i}"]
+        return Layer(np.ascontiguousarray(weights.T, np.float32), np.asarray(biases, np.float32))
+
     try:
-        first, second, last = (
-            Layer(
-                np.ascontiguousarray(tensors[f"{steps:07d}/w{i}"].T, np.float32),
-                np.asarray(tensors[f"{steps:07d}/b{i}"], np.float32),
-            )
-            for i in range(3)
-        )
+        return Behaviour((layer(0), layer(1), layer(2)))
     except KeyError:
         stored = sorted({int(name.split("/")[0]) for name in tensors})
         raise WaypostError(f"no behaviour of {body} after {steps} steps is stored; there are {stored}") from None
-    return Behaviour((first, second, last))
 
 
 @cache

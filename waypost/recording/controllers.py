@@ -1,18 +1,24 @@
-"""Who acts while a replica is recorded: policies of a body, an ant on its way, a point mass on its way."""
+"""Who acts while a replica is recorded, and where: bodies with their policies, an ant or a point mass on its way."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from waypost.envs.mazes import ANT_SCALE, POINT_SCALE, RADIUS, Cell, Maze, neighbours, next_cell
-from waypost.recording.behaviours import Behaviour
+from waypost.envs.grid import Cell, neighbours
+from waypost.envs.locomotion import BODIES
+from waypost.envs.mazes import ANT_SCALE, MAZES, POINT_SCALE, RADIUS, Maze, next_cell
+from waypost.recording.behaviours import Behaviour, behaviour
 from waypost.types import Floats
 
 Position = NDArray[np.float64]
 
+ANT_STEPS = 2_600_000
+"""Steps of training after which the ant's policy was stored."""
 NOISE = 0.2
 """Standard deviation of what is added to the actions in mazes: D4RL's."""
 SPREAD = 0.25
@@ -27,27 +33,30 @@ POINT_REACHED = 0.1
 """How near its target the point chooses another."""
 
 
-class Actor(Protocol):
-    """Whoever acts in one episode after another."""
+class Actor:
+    """Acts in one episode after another."""
 
     def begin(self) -> dict[str, Any] | None:
         """Before an episode: the options its environment is reset with."""
+        return None
 
     def act(self, observation: Floats) -> Floats:
         """The next action."""
+        raise NotImplementedError
 
     def arrived(self, observation: Floats) -> bool:
-        """Whether recording stops here although the task goes on."""
+        """Whether recording stops here although the task continues."""
+        return False
 
 
-class Runner:
+@dataclass
+class Runner(Actor):
     """A policy of one body, or without one uniform random actions."""
 
-    def __init__(self, behaviour: Behaviour | None, mean: bool, size: int, rng: np.random.Generator) -> None:
-        self.behaviour, self.mean, self.size, self.rng = behaviour, mean, size, rng
-
-    def begin(self) -> None:
-        return None
+    behaviour: Behaviour | None
+    mean: bool
+    size: int
+    rng: np.random.Generator
 
     def act(self, observation: Floats) -> Floats:
         if self.behaviour is None:
@@ -55,14 +64,11 @@ class Runner:
         noise = None if self.mean else self.rng.standard_normal(self.size, np.float32)
         return self.behaviour.act(observation, noise)
 
-    def arrived(self, observation: Floats) -> bool:
-        return False
-
 
 class Route:
     """A shortest way through a maze to a place, by points near the centres of its cells.
 
-    The points are drawn anew for every route, so that many routes cover the floor and not only its middle line.
+    The points are drawn again for every route, so that many routes cover the floor and not only its middle line.
     """
 
     def __init__(self, maze: Maze, scale: float, goal: Position, rng: np.random.Generator) -> None:
@@ -74,7 +80,7 @@ class Route:
         self.next: Cell | None = None
 
     def aim(self, position: Position) -> Position:
-        """Where to head for from here; whoever has strayed from the way is given a new one."""
+        """Where to head for from here; off the way, a new one begins."""
         here = self.maze.cell_of(position, self.scale)
         if self.next is None or here not in (self.next, *neighbours(self.next)):
             self.next = next_cell(self.maze, here, self.target)
@@ -83,28 +89,26 @@ class Route:
         return self.points[self.next]
 
 
-class Ant:
+@dataclass
+class Ant(Actor):
     """The ant sent from one of some cells to another of some cells, or from the fixed start to the fixed goal."""
 
-    def __init__(
-        self,
-        maze: Maze,
-        behaviour: Behaviour,
-        rng: np.random.Generator,
-        starts: tuple[Cell, ...] = (),
-        goals: tuple[Cell, ...] = (),
-    ) -> None:
-        self.maze, self.behaviour, self.rng, self.starts, self.goals = maze, behaviour, rng, starts, goals
-        self.route: Route
+    maze: Maze
+    behaviour: Behaviour
+    rng: np.random.Generator
+    starts: tuple[Cell, ...] = ()
+    goals: tuple[Cell, ...] = ()
+    route: Route = field(init=False)
 
     def begin(self) -> dict[str, Any] | None:
         """Choose where from and where to; without a choice the environment's own start and goal."""
         if not self.starts:
-            self.route = self._route(self.maze.centre(self.maze.ant_goal, ANT_SCALE))
+            self.route = Route(self.maze, ANT_SCALE, self.maze.centre(self.maze.ant_goal, ANT_SCALE), self.rng)
             return None
         start = self.starts[self.rng.integers(len(self.starts))]
         goals = [cell for cell in self.goals if cell != start]
-        self.route = self._route(self._somewhere_in(goals[self.rng.integers(len(goals))]))
+        goal = self._somewhere_in(goals[self.rng.integers(len(goals))])
+        self.route = Route(self.maze, ANT_SCALE, goal, self.rng)
         return {"position": self._somewhere_in(start)}
 
     def act(self, observation: Floats) -> Floats:
@@ -112,28 +116,24 @@ class Ant:
         position = observation[:2].astype(np.float64)
         away = self.route.aim(position) - position
         heading = away / max(4.0, float(np.linalg.norm(away)))
-        size = self.behaviour.action_size
-        action = self.behaviour.act(
-            np.concatenate([observation[2:], heading]).astype(np.float32), self.rng.standard_normal(size, np.float32)
-        )
+        size, told = self.behaviour.action_size, np.concatenate([observation[2:], heading]).astype(np.float32)
+        action = self.behaviour.act(told, self.rng.standard_normal(size, np.float32))
         return np.clip(action + NOISE * self.rng.standard_normal(size, np.float32), -1, 1).astype(np.float32)
 
     def arrived(self, observation: Floats) -> bool:
         return _near(observation[:2], self.route.goal, RADIUS)
 
-    def _route(self, goal: Position) -> Route:
-        return Route(self.maze, ANT_SCALE, goal, self.rng)
-
     def _somewhere_in(self, cell: Cell) -> Position:
         return self.maze.centre(cell, ANT_SCALE) + self.rng.uniform(-SPREAD * ANT_SCALE, SPREAD * ANT_SCALE, 2)
 
 
-class Point:
+@dataclass
+class Point(Actor):
     """The point mass pushed from one random target to the next, for as long as the episode lasts."""
 
-    def __init__(self, maze: Maze, rng: np.random.Generator) -> None:
-        self.maze, self.rng = maze, rng
-        self.route: Route | None = None
+    maze: Maze
+    rng: np.random.Generator
+    route: Route | None = None
 
     def begin(self) -> None:
         self.route = None
@@ -142,18 +142,59 @@ class Point:
         """A spring to the next point of the route, a damper, and noise."""
         position, velocity = observation[:2].astype(np.float64), observation[2:].astype(np.float64)
         if self.route is None or _near(position, self.route.goal, POINT_REACHED):
-            self.route = Route(self.maze, POINT_SCALE, self._target(position), self.rng)
+            here = self.maze.cell_of(position, POINT_SCALE)
+            cells = [cell for cell in self.maze.free if cell != here]
+            centre = self.maze.centre(cells[self.rng.integers(len(cells))], POINT_SCALE)
+            self.route = Route(self.maze, POINT_SCALE, centre + self.rng.uniform(-0.1, 0.1, 2), self.rng)
         force = STIFFNESS * (self.route.aim(position) - position) - DAMPING * velocity
         return np.clip(force + NOISE * self.rng.standard_normal(2), -1, 1).astype(np.float32)
-
-    def arrived(self, observation: Floats) -> bool:
-        return False
-
-    def _target(self, position: Position) -> Position:
-        here = self.maze.cell_of(position, POINT_SCALE)
-        cells = [cell for cell in self.maze.free if cell != here]
-        return self.maze.centre(cells[self.rng.integers(len(cells))], POINT_SCALE) + self.rng.uniform(-0.1, 0.1, 2)
 
 
 def _near(position: NDArray[Any], place: Position, distance: float) -> bool:
     return float(np.linalg.norm(position - place)) <= distance
+
+
+class Scene(NamedTuple):
+    """An environment and who acts in it."""
+
+    key: str
+    """What the seeds of its units are derived from: with another key the same seed gives other data."""
+    env_id: str
+    actor: Callable[[np.random.Generator], Actor]
+
+
+def running(body: str, steps: int, mean: bool = False) -> Scene:
+    """A body moved by its policy after some steps of training, or before any by random actions.
+
+    mean   whether the policy acts with its mean instead of drawing actions
+    """
+
+    def actor(rng: np.random.Generator) -> Actor:
+        policy = behaviour(body, steps) if steps else None
+        return Runner(policy, mean, BODIES[body].actions, rng)
+
+    return Scene(f"{body}/{steps}/{'mean' if mean else 'drawn'}", BODIES[body].env_id, actor)
+
+
+def ant_travelling(name: str, journeys: str) -> Scene:
+    """The ant on its way through a maze, chosen as in D4RL.
+
+    fixed    from the start to the goal of the evaluation
+    play     from any cell to one of a few hand-picked ones
+    diverse  from any cell to any other
+    No journey begins in the cell of the evaluation's goal.
+    """
+    maze = MAZES[name]
+    goals = {"fixed": (), "play": maze.play_goals, "diverse": maze.free}[journeys]
+    taken = {maze.ant_goal, *(goals if journeys == "play" else ())}
+    starts = tuple(cell for cell in maze.free if cell not in taken) if goals else ()
+
+    def actor(rng: np.random.Generator) -> Actor:
+        return Ant(maze, behaviour("ant", ANT_STEPS), rng, starts, goals)
+
+    return Scene(f"ant/{ANT_STEPS}/{name}/{journeys}", f"waypost/AntMaze-{name}-v0", actor)
+
+
+def point_travelling(name: str) -> Scene:
+    """The point mass on its way from one random target to the next."""
+    return Scene(f"point/{name}", f"waypost/PointMaze-{name}-v0", lambda rng: Point(MAZES[name], rng))

@@ -1,4 +1,4 @@
-"""Collection of the four-rooms data: a goal-reaching controller between random places, and a random policy."""
+"""The four-rooms data: a goal-reaching controller between random places, and a random policy."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from waypost.data.dataset import Dataset
+from waypost.data.dataset import Dataset, concatenate
 from waypost.envs import four_rooms as rooms
 from waypost.errors import WaypostError
 from waypost.types import Count, Flags, Floats
 
 Policy = Callable[[Floats], NDArray[np.float64]]
 
+TRANSITIONS = 100_000
 REACHED = 0.3
 """How near the target an episode of the controller ends."""
 NOISE = 0.03
@@ -42,11 +43,16 @@ class Episodes(NamedTuple):
     """The episode ended at its target."""
 
 
-# -- collecting --------------------------------------------------------------------------------------
+def record(
+    variant: str = rooms.Variant.PLAIN, transitions: int | None = None, progress: Count | None = None, seed: int = 0
+) -> Dataset:
+    """Collect the data, by default all of them, and label them for a task."""
+    variant = rooms.Variant(variant)
+    return label(collect(TRANSITIONS if transitions is None else transitions, seed, progress=progress), variant)
 
 
-def collect_four_rooms(
-    transitions: int = 100_000, seed: int = 0, random_share: float = 0.2, progress: Count | None = None
+def collect(
+    transitions: int = TRANSITIONS, seed: int = 0, random_share: float = 0.2, progress: Count | None = None
 ) -> Dataset:
     """Exactly that many transitions of (x, y), without rewards, the same for the same seed.
 
@@ -54,20 +60,16 @@ def collect_four_rooms(
     episode is cut.
     """
     if transitions < 1:
-        raise WaypostError(f"cannot collect {transitions} transitions; at least one is needed")
+        raise WaypostError(f"transitions must be at least 1, got {transitions}")
     if not 0 <= random_share <= 1:
-        raise WaypostError(f"random_share is {random_share}; it must lie between 0 and 1")
+        raise WaypostError(f"random_share must be in [0, 1], got {random_share}")
     rng = np.random.default_rng(seed)
     parts: list[tuple[np.ndarray, ...]] = []
     done = 0
-    for run, until in (
-        (controller_episodes, round(transitions * (1 - random_share))),
-        (random_episodes, transitions),
-    ):
+    for run, until in ((controller_episodes, round(transitions * (1 - random_share))), (random_episodes, transitions)):
         while done < until:
-            part = _rows(run(rng, BATCH), until - done)
-            parts.append(part)
-            done += len(part[0])
+            parts.append(_rows(run(rng, BATCH), until - done))
+            done += len(parts[-1][0])
             if progress is not None:
                 progress(min(done, transitions), transitions)
     observations, actions, next_observations, ends = (np.concatenate(c)[:transitions] for c in zip(*parts, strict=True))
@@ -86,17 +88,15 @@ def collect_four_rooms(
 def controller_episodes(rng: np.random.Generator, count: int) -> Episodes:
     """Episodes from anywhere to anywhere along a shortest path, with noise on the actions.
 
-    The controller aims at a point in the next cell, itself drawn anew in every episode so that the data cover the
+    The controller aims at a point in the next cell, itself drawn again in every episode so that the data cover the
     floor. Which way it prefers where several are equally short is drawn as well. It takes a diagonal only where
     both cells beside it are free, so that the straight line never meets a corner.
     """
     starts, targets = rooms.free_positions(rng, count), rooms.free_positions(rng, count)
-    every = np.arange(count)
+    every, shape = np.arange(count), rooms.WALLS.shape
     target_cells = rooms.cell_of(targets)
     fields = np.stack([rooms.distances((x, y)) for x, y in target_cells.tolist()])
-    waypoints = np.indices(rooms.WALLS.shape).transpose(1, 2, 0) + rng.uniform(
-        -JITTER, JITTER, (count, *rooms.WALLS.shape, 2)
-    )
+    waypoints = np.indices(shape).transpose(1, 2, 0) + rng.uniform(-JITTER, JITTER, (count, *shape, 2))
     waypoints[every, target_cells[:, 0], target_cells[:, 1]] = targets
     preference = rng.random((count, len(_NEIGHBOURS)))
     passable = _passable()
@@ -140,13 +140,12 @@ def _run(starts: Floats, policy: Policy, steps: int, targets: Floats | None = No
     return Episodes(positions, actions, lengths, reached)
 
 
-def _rows(episodes: Episodes, wanted: int) -> tuple[np.ndarray, ...]:
-    """Observations, actions, next observations and ends of as many whole episodes as give the wanted rows."""
-    enough = np.searchsorted(np.cumsum(episodes.lengths), wanted) + 1
+def _rows(episodes: Episodes, least: int) -> tuple[np.ndarray, ...]:
+    """Observations, actions, next observations and ends of as many whole episodes as give at least so many rows."""
+    enough = np.searchsorted(np.cumsum(episodes.lengths), least) + 1
     positions, actions, lengths, _ = (values[:enough] for values in episodes)
     step = np.arange(actions.shape[1])
-    inside = step < lengths[:, None]
-    ends = step == lengths[:, None] - 1
+    inside, ends = step < lengths[:, None], step == lengths[:, None] - 1
     return positions[:, :-1][inside], actions[inside], positions[:, 1:][inside], ends[inside]
 
 
@@ -160,14 +159,11 @@ def _passable() -> Flags:
     return passable
 
 
-# -- labelling ---------------------------------------------------------------------------------------
-
-
-def label_four_rooms(dataset: Dataset, variant: str) -> Dataset:
+def label(dataset: Dataset, variant: str) -> Dataset:
     """The data as a task sees them, with its rewards and terminals.
 
-    Rows that begin where the task is already over are left out: nobody gets to move on from inside a river or the
-    goal. Inside the goal every row would be an end, its step as likely to lead one way as the other, and a guide fitted
+    Rows that begin where the task is already over are left out: nothing moves on from inside a river or the goal.
+    Inside the goal every row would be an end, its step as likely to lead one way as the other, and a guide fitted
     to many such rows stands still beside the goal.
     For the key task every episode appears twice, once starting without the key and once holding it: how (x, y)
     moves does not depend on the key, so both are true.
@@ -177,17 +173,9 @@ def label_four_rooms(dataset: Dataset, variant: str) -> Dataset:
         raise WaypostError(f"{dataset.name}: has {dataset.observation_size} columns per state; four rooms needs (x, y)")
     if variant == rooms.Variant.KEY:
         dataset = _with_key(dataset)
-    dataset = dataset.keep(~rooms.judge(variant, dataset.observations).terminals)
-    labelled = dataset.relabel(lambda _, __, following: rooms.judge(variant, following))
+    dataset = dataset.keep(~rooms.label(variant, dataset.observations).terminals)
+    labelled = dataset.relabel(lambda _, __, next_observations: rooms.label(variant, next_observations))
     return labelled.named(variant.value, task=variant.value)
-
-
-def four_rooms(
-    variant: str = rooms.Variant.PLAIN, transitions: int = 100_000, seed: int = 0, progress: Count | None = None
-) -> Dataset:
-    """Collect the data and label them for a task."""
-    variant = rooms.Variant(variant)
-    return label_four_rooms(collect_four_rooms(transitions, seed, progress=progress), variant)
 
 
 def _with_key(dataset: Dataset) -> Dataset:
@@ -201,21 +189,18 @@ def _with_key(dataset: Dataset) -> Dataset:
     after = found > before[dataset.episode_of]
     held = np.where(first, at_start, np.roll(after, 1))
 
-    def doubled(states: Floats, key: Flags) -> Floats:
-        both = np.concatenate([key, np.ones_like(key)])
-        return np.column_stack([np.tile(states, (2, 1)), both]).astype(np.float32)
+    def holding(key: Flags, next_key: Flags) -> Dataset:
+        return Dataset.from_arrays(
+            np.column_stack([dataset.observations, key]),
+            np.column_stack([dataset.next_observations, next_key]),
+            dataset.actions,
+            timeouts=dataset.ends,
+            next_valid=dataset.next_valid,
+            action_low=dataset.action_low,
+            action_high=dataset.action_high,
+            name=dataset.name,
+            observation_names=("x", "y", "key"),
+        )
 
-    def twice(values: np.ndarray) -> np.ndarray:
-        return np.concatenate([values, values])
-
-    return Dataset.from_arrays(
-        doubled(dataset.observations, held),
-        doubled(dataset.next_observations, after),
-        None if dataset.actions is None else twice(dataset.actions),
-        timeouts=twice(dataset.ends),
-        next_valid=twice(dataset.next_valid),
-        action_low=dataset.action_low,
-        action_high=dataset.action_high,
-        name=dataset.name,
-        observation_names=("x", "y", "key"),
-    )
+    always = np.ones_like(held)
+    return concatenate([holding(held, after), holding(always, always)])

@@ -8,18 +8,17 @@ from waypost.data.dataset import Dataset
 from waypost.envs import t_maze
 
 
-def collect_t_maze(passing: int = 80, turning: int = 20, seed: int = 0) -> Dataset:
+def record(passing: int = 80, turning: int = 20, seed: int = 0) -> Dataset:
     """`passing` journeys from the start to the west end, `turning` ones from the west end up to the goal."""
     rng = np.random.default_rng(seed)
     journeys = [_journey(rng, [t_maze.START, t_maze.EAST, t_maze.WEST]) for _ in range(passing)]
     journeys += [_journey(rng, [t_maze.WEST, np.zeros(2), t_maze.GOAL]) for _ in range(turning)]
-    positions = np.concatenate([states[:-1] for states, _ in journeys])
-    following = np.concatenate([states[1:] for states, _ in journeys])
-    arrived = t_maze.in_goal(following)
+    next_observations = np.concatenate([states[1:] for states, _ in journeys])
+    arrived = t_maze.in_goal(next_observations)
     timeouts = np.concatenate([np.arange(len(actions)) == len(actions) - 1 for _, actions in journeys])
     return Dataset.from_arrays(
-        positions,
-        following,
+        np.concatenate([states[:-1] for states, _ in journeys]),
+        next_observations,
         np.concatenate([actions for _, actions in journeys]),
         arrived.astype(np.float32),
         arrived,

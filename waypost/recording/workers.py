@@ -1,8 +1,8 @@
 """Work shared out to processes of our own: plain children that speak through pipes.
 
 Not `multiprocessing`: its children either copy a process in which JAX has started threads, which may hang, or run the
-caller's script again, which needs a guard people forget. These import the one module they need, and when the
-parent is gone, however it went, they find their pipe closed and end.
+caller's script again, which needs a guard people forget. These import the one module they need, and end when their
+pipe is closed: with the parent, however it ends.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from itertools import islice
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from safetensors.numpy import load, save
@@ -55,33 +55,20 @@ def sharing(function: str, count: int) -> Iterator[Mapper]:
         finally:
             idle.put(child)
 
+    def in_order(requests: Iterator[Request]) -> Iterator[tuple[Request, Arrays]]:
+        waiting = deque(executor.submit(ask, request) for request in islice(requests, 2 * count))
+        while waiting:
+            yield waiting.popleft().result()
+            waiting.extend(executor.submit(ask, request) for request in islice(requests, 1))
+
     executor = ThreadPoolExecutor(count)
     try:
-        yield lambda requests: _in_order(executor, ask, requests, ahead=2 * count)
+        yield in_order
     finally:
         # Children first: a thread waiting for an answer then finds the pipe closed.
         for child in children:
             child.end()
         executor.shutdown(cancel_futures=True)
-
-
-def usual_count() -> int:
-    """As many as there are cores for this process."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _in_order(
-    executor: ThreadPoolExecutor,
-    ask: Callable[[Request], tuple[Request, Arrays]],
-    requests: Iterator[Request],
-    ahead: int,
-) -> Iterator[tuple[Request, Arrays]]:
-    waiting: deque[Future[tuple[Request, Arrays]]] = deque(
-        executor.submit(ask, request) for request in islice(requests, ahead)
-    )
-    while waiting:
-        yield waiting.popleft().result()
-        waiting.extend(executor.submit(ask, request) for request in islice(requests, 1))
 
 
 def _find(function: str) -> Work:
@@ -111,7 +98,7 @@ class _Child:
             content = self.process.stdout.read(head["bytes"])
         except (OSError, ValueError):
             raise WaypostError(
-                "a worker process ended unexpectedly, perhaps for want of memory; try again with workers = 1"
+                "a worker process ended unexpectedly, possibly out of memory; try again with workers = 1"
             ) from None
         if "mistake" in head:
             raise WaypostError(head["mistake"])
@@ -123,7 +110,7 @@ class _Child:
         self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):
             assert pipe is not None
-            with suppress(OSError):  # what could not be sent any more is not missed
+            with suppress(OSError):  # of what could not be sent any more
                 pipe.close()
 
 
@@ -132,17 +119,13 @@ def serve(function: str) -> None:
     # Ctrl-C reaches the whole group; the parent decides what becomes of it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(BrokenPipeError), os.fdopen(os.dup(1), "wb") as answers:
-        os.dup2(2, 1)  # whatever a library prints must not come between the answers
+        os.dup2(2, 1)  # what a library prints must not come between the answers
         work = _find(function)
         for line in sys.stdin.buffer:
-            _answer(answers, work, json.loads(line))
-
-
-def _answer(answers: IO[bytes], work: Work, request: Request) -> None:
-    head: dict[str, Any] = {}
-    try:
-        content = save(work(**request))
-    except WaypostError as error:
-        content, head = b"", {"mistake": str(error)}
-    answers.write(json.dumps({**head, "bytes": len(content)}).encode() + b"\n" + content)
-    answers.flush()
+            head: dict[str, Any] = {}
+            try:
+                content = save(work(**json.loads(line)))
+            except WaypostError as error:
+                content, head = b"", {"mistake": str(error)}
+            answers.write(json.dumps({**head, "bytes": len(content)}).encode() + b"\n" + content)
+            answers.flush()

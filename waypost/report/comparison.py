@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from waypost.figures import AXIS_LABELS, INK, STYLED, by_seed, draw_seeds, new_figure, step_axis, to_png
+from waypost.figures import AXIS_LABELS, INK, STYLED, grid_lines, new_axes, new_figure, step_axis, to_png
+from waypost.figures.curves import as_table, by_seed, draw_seeds
 from waypost.files import write_bytes, write_text
-from waypost.report.page import Picture, picture, template
+from waypost.report.page import picture, template
 from waypost.studies.comparison import BEHAVIOUR, HEADER, Comparison, Entry, as_csv, as_markdown, cells
 
 REFERENCE = "#d55e00"
+SCORES = "Mean of the seeds with its 95 % interval, and every seed; the dashed line is the mean of the data."
+CURVES = "Evaluations during the last stage of training: mean and range of the seeds; dashed: the result of BC."
 PANELS = 4
 """Learning curves in a row."""
-
-
-class Part(NamedTuple):
-    """What the page shows of one data set."""
-
-    data: str
-    caption: str
-    rows: list[tuple[str, list[str]]]
-    pictures: list[Picture]
 
 
 def write_comparison(comparison: Comparison, folder: Path) -> None:
@@ -41,14 +35,13 @@ def write_comparison(comparison: Comparison, folder: Path) -> None:
 
 def render_comparison(comparison: Comparison) -> str:
     """Return the whole page as HTML."""
+    ranks = [(name, f"{rank:.1f}") for name, rank in comparison.mean_ranks.items()]
     return template("comparison.html").render(
         title="Comparison",
         summary=summary(comparison),
         header=HEADER,
         parts=[_part(comparison, data) for data in comparison.data],
-        ranks=[(name, f"{rank:.1f}") for name, rank in comparison.mean_ranks.items()]
-        if len(comparison.data) > 1
-        else [],
+        ranks=ranks if len(comparison.data) > 1 else [],
     )
 
 
@@ -70,41 +63,28 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _part(comparison: Comparison, data: str) -> Part:
+def _part(comparison: Comparison, data: str) -> dict[str, Any]:
+    """What the page shows of one data set."""
     entries = comparison.of(data)
-    judged = [entry for entry in entries if entry.run is not None]
-    rows = [(_kind(entry), cells(entry)) for entry in entries]
-    pictures = []
-    if judged:
-        measure = AXIS_LABELS[judged[0].measure]
-        pictures.append(
-            picture(
-                scores(entries),
-                "Mean of the seeds with its 95 % interval, and every seed; the dashed line is the mean of the data.",
-                f"Chart of the {measure} of {_count(len(judged), 'algorithm')} on {data}.",
-            )
-        )
-        pictures.append(
-            picture(
-                curves(entries),
-                "Evaluations during the last stage of training: mean and range of the seeds; dashed: the result of BC.",
-                f"Learning curves of {_count(len(judged), 'algorithm')} on {data}.",
-            )
-        )
-    return Part(data, _judge(judged), rows, pictures)
+    trained = [entry for entry in entries if entry.run is not None]
+    rows, pictures = [(_kind(entry), cells(entry)) for entry in entries], []
+    if trained:
+        words = f"{_count(len(trained), 'algorithm')} on {data}."
+        what = AXIS_LABELS[trained[0].measure]
+        pictures.append(picture(scores(entries), SCORES, f"Chart of the {what} of {words}"))
+        pictures.append(picture(curves(entries), CURVES, f"Learning curves of {words}"))
+    return {"data": data, "caption": _caption(trained), "rows": rows, "pictures": pictures}
 
 
 def _kind(entry: Entry) -> str:
-    if entry.mean is None:
-        return "missing"
-    return "behaviour" if entry.algorithm == BEHAVIOUR else "judged"
+    return "missing" if entry.mean is None else "behaviour" if entry.algorithm == BEHAVIOUR else "evaluated"
 
 
-def _judge(judged: list[Entry]) -> str:
+def _caption(trained: list[Entry]) -> str:
     """How the numbers came about."""
-    if not judged or judged[0].run is None:
+    if not trained or trained[0].run is None:
         return "Nothing could be trained."
-    protocol = judged[0].run.plan.evaluation
+    protocol = trained[0].run.plan.evaluation
     which = "The last evaluation" if protocol.last == 1 else f"Mean over the last {protocol.last} evaluations"
     return f"{which}, {protocol.episodes} episodes each; standard deviation and bootstrap interval over seeds."
 
@@ -113,8 +93,7 @@ def _judge(judged: list[Entry]) -> str:
 def scores(entries: list[Entry]) -> Figure:
     """Show each algorithm's mean with its interval and all seeds, the best on top."""
     shown = [entry for entry in entries if entry.run is not None]
-    figure = new_figure(5.6, 0.9 + 0.27 * len(shown))
-    axes = figure.add_subplot()
+    figure, axes = new_axes(5.6, 0.9 + 0.27 * len(shown))
     places = np.arange(len(shown))[::-1]
     for place, entry in zip(places, shown, strict=True):
         if entry.interval is not None:
@@ -127,8 +106,7 @@ def scores(entries: list[Entry]) -> Figure:
             figure.legend(handles=[line], loc="outside upper right", frameon=False)
     axes.set_yticks(places, [entry.algorithm for entry in shown])
     axes.set_xlabel(AXIS_LABELS[shown[0].measure])
-    axes.grid(axis="x", color="0.9", lw=0.6)
-    axes.set_axisbelow(True)
+    grid_lines(axes, axis="x")
     axes.set_ylim(-0.7, len(shown) - 0.3)
     return figure
 
@@ -146,9 +124,7 @@ def curves(entries: list[Entry]) -> Figure:
         assert entry.run is not None
         axes = figure.add_subplot(rows, columns, place + 1, sharey=first)
         first = first or axes
-        evaluations = entry.run.evaluations
-        table = {name: np.array([row[name] for row in evaluations], float) for name in ("step", "seed", entry.measure)}
-        steps, values = by_seed(table, entry.measure)
+        steps, values = by_seed(as_table(entry.run.evaluations), entry.measure)
         draw_seeds(axes, steps, values, marker="." if len(steps) < 30 else "")
         if level is not None:
             line = axes.axhline(level, color=REFERENCE, ls="--", lw=1, label="bc, its result")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,18 +14,15 @@ from matplotlib.ticker import MaxNLocator
 
 from waypost.data.dataset import Dataset
 from waypost.data.inspection.findings import Column, Inspection
-from waypost.figures import INK, STYLED, colour_bar, new_figure
+from waypost.figures import INK, STYLED, colour_bar, grid_lines, new_axes
 from waypost.files import write_text
-from waypost.report.page import DASH, SPACE, Picture, picture, template
+from waypost.report.page import SPACE, Picture, picture, template
 
 SAMPLE = 200_000
 """Rows drawn, evenly from all; more would change no picture."""
 MOST_ACTIONS, MOST_COLUMNS = 24, 30
 """Actions and columns drawn."""
 TERMINAL, TIMEOUT, BOUND = "#e69f00", INK, "#d55e00"
-
-
-# -- the page --------------------------------------------------------------------------------------
 
 
 def write_inspection(inspection: Inspection, dataset: Dataset, path: Path) -> Path:
@@ -43,79 +40,59 @@ def render_inspection(inspection: Inspection, dataset: Dataset) -> str:
         findings=inspection.findings,
         facts=[(what[0].upper() + what[1:], words) for what, words in inspection.facts()],
         supports=inspection.supports,
-        pictures=_pictures(dataset, inspection.columns),
-        actions=_action_pictures(dataset, inspection.taken),
+        pictures=list(_pictures(dataset, inspection.columns)),
+        actions=list(_action_pictures(dataset, inspection.taken)),
         unseen_actions=max(0, (dataset.action_size or 0) - MOST_ACTIONS),
-        columns=[(column.name, _cells(column)) for column in inspection.columns],
+        columns=inspection.columns,
     )
 
 
-def _cells(column: Column) -> list[str]:
-    numbers = (column.min, column.mean, column.std, column.max)
-    return [column.kind, *(DASH if number is None else f"{number:.4g}" for number in numbers), column.remark]
-
-
-def _pictures(dataset: Dataset, columns: Sequence[Column]) -> list[Picture]:
+def _pictures(dataset: Dataset, columns: Sequence[Column]) -> Iterator[Picture]:
     """What can be drawn of these data."""
-    pictures = []
-    if dataset.rewards is not None:
-        returns, rewards = _known(dataset.episode_returns), _known(dataset.rewards)
-        if len(returns):
-            pictures.append(
-                picture(
-                    histogram(returns, "return (sum of rewards)", "episodes"),
-                    "Returns of the episodes.",
-                    f"Histogram of episode returns, from {returns.min():.4g} to {returns.max():.4g}.",
-                )
-            )
-            pictures.append(
-                picture(
-                    histogram(rewards, "reward", "rows", logarithmic=True),
-                    "Rewards of all rows; the number of rows is on a logarithmic scale.",
-                    f"Histogram of rewards, from {rewards.min():.4g} to {rewards.max():.4g}.",
-                )
-            )
-    pictures.append(
-        picture(
-            length_histogram(dataset),
-            "Episode lengths, by what ended the episode.",
-            "Histogram of episode lengths, terminals and timeouts apart.",
+    if dataset.rewards is not None and len(returns := _known(dataset.episode_returns)):
+        rewards = _known(dataset.rewards)
+        yield picture(
+            histogram(returns, "return (sum of rewards)", "episodes"),
+            "Returns of the episodes.",
+            f"Histogram of episode returns, from {returns.min():.4g} to {returns.max():.4g}.",
         )
+        yield picture(
+            histogram(rewards, "reward", "rows", logarithmic=True),
+            "Rewards of all rows; the number of rows is on a logarithmic scale.",
+            f"Histogram of rewards, from {rewards.min():.4g} to {rewards.max():.4g}.",
+        )
+    yield picture(
+        length_histogram(dataset),
+        "Episode lengths, by what ended the episode.",
+        "Histogram of episode lengths, terminals and timeouts apart.",
     )
     seen = coverage(dataset)
     if seen is not None:
-        pictures.append(
-            picture(coverage_map(seen), f"Where the data are: {seen.words}.", f"Density of the states: {seen.words}.")
-        )
+        yield picture(coverage_map(seen), f"Where the data are: {seen.words}.", f"Density of the states: {seen.words}.")
     drawn = [column for column in columns if column.mean is not None]
     if drawn:
         every = "all columns" if dataset.action_count is None else "all columns but the action"
         of = f"the first {MOST_COLUMNS} of {len(drawn)} columns" if len(drawn) > MOST_COLUMNS else every
-        pictures.append(
-            picture(
-                column_ranges(drawn[:MOST_COLUMNS]),
-                f"Ranges of {of}: line from smallest to largest, bar one standard deviation around the mean.",
-                f"Ranges of {of}; the numbers are in the table of columns.",
-            )
+        yield picture(
+            column_ranges(drawn[:MOST_COLUMNS]),
+            f"Ranges of {of}: line from smallest to largest, bar one standard deviation around the mean.",
+            f"Ranges of {of}; the numbers are in the table of columns.",
         )
-    return pictures
 
 
-def _action_pictures(dataset: Dataset, taken: Sequence[int]) -> list[Picture]:
+def _action_pictures(dataset: Dataset, taken: Sequence[int]) -> Iterator[Picture]:
     if dataset.actions is None:
-        return []
+        return
     if taken:
-        words = f"How often each of the {len(taken)} numbered actions is taken."
-        return [picture(choice_bars(taken), words, words)]
-    rows = _sample(len(dataset))
-    pictures = []
+        words = f"How often each of the {len(taken)} discrete actions is taken."
+        yield picture(choice_bars(taken), words, words)
+        return
+    rows, low, high = _sample(len(dataset)), dataset.require("action_low"), dataset.require("action_high")
     for number in range(min(dataset.actions.shape[1], MOST_ACTIONS)):
-        values = _known(dataset.actions[rows, number])
-        bounds = [float(side[number]) for side in (dataset.require("action_low"), dataset.require("action_high"))]
+        values, bounds = _known(dataset.actions[rows, number]), (float(low[number]), float(high[number]))
         if len(values) and np.isfinite(bounds).all():
             words = f"action {number}, bounds {bounds[0]:.4g} and {bounds[1]:.4g}"
-            pictures.append(picture(action_histogram(values, number, bounds), words, f"Histogram of {words}."))
-    return pictures
+            yield picture(action_histogram(values, number, bounds), words, f"Histogram of {words}.")
 
 
 def _known(values: np.ndarray) -> np.ndarray:
@@ -124,9 +101,6 @@ def _known(values: np.ndarray) -> np.ndarray:
 
 def _sample(rows: int) -> np.ndarray:
     return np.linspace(0, rows - 1, min(rows, SAMPLE)).astype(np.int64)
-
-
-# -- where the data are ----------------------------------------------------------------------------
 
 
 class Coverage(NamedTuple):
@@ -161,24 +135,21 @@ def coverage(dataset: Dataset) -> Coverage | None:
     return Coverage(points, ("component 1", "component 2"), words, False)
 
 
-# -- figures ---------------------------------------------------------------------------------------
-
-
-def _finish(axes: Axes, across: str, up: str) -> None:
+def _panel(width: float, height: float, across: str, up: str) -> tuple[Figure, Axes]:
+    """A figure with one pair of axes and their names."""
+    figure, axes = new_axes(width, height)
     axes.set_xlabel(across, parse_math=False)
-    axes.set_ylabel(up)
+    axes.set_ylabel(up, parse_math=False)
     axes.xaxis.set_major_locator(MaxNLocator(5))
-    axes.grid(color="0.9", lw=0.6)
-    axes.set_axisbelow(True)
+    return figure, axes
 
 
 @STYLED
 def histogram(values: np.ndarray, across: str, up: str, logarithmic: bool = False) -> Figure:
     """Show how often values occur."""
-    figure = new_figure(4.5, 3.0)
-    axes = figure.add_subplot()
+    figure, axes = _panel(4.5, 3.0, across, up)
     axes.hist(values, bins=int(np.clip(2 * np.sqrt(len(values)), 10, 50)), color=INK, log=logarithmic)
-    _finish(axes, across, up)
+    grid_lines(axes)
     if logarithmic:
         axes.set_ylim(bottom=0.7)
     else:
@@ -189,18 +160,13 @@ def histogram(values: np.ndarray, across: str, up: str, logarithmic: bool = Fals
 @STYLED
 def length_histogram(dataset: Dataset) -> Figure:
     """Show how long episodes are, terminals apart from timeouts."""
-    figure = new_figure(4.5, 3.0)
-    axes = figure.add_subplot()
+    figure, axes = _panel(4.5, 3.0, "episode length (rows)", "episodes")
     lengths, terminal = dataset.episode_lengths, dataset.terminals[dataset.ends]
     edges = np.linspace(0, lengths.max() + 1, min(int(lengths.max()) + 1, 50) + 1)
-    axes.hist(
-        [lengths[~terminal], lengths[terminal]],
-        bins=edges.tolist(),
-        stacked=True,
-        color=[TIMEOUT, TERMINAL],
-        label=[f"timeout ({(~terminal).sum()})", f"terminal ({terminal.sum()})"],
-    )
-    _finish(axes, "episode length (rows)", "episodes")
+    labels = [f"timeout ({(~terminal).sum()})", f"terminal ({terminal.sum()})"]
+    parts = [lengths[~terminal], lengths[terminal]]
+    axes.hist(parts, bins=edges.tolist(), stacked=True, color=[TIMEOUT, TERMINAL], label=labels)
+    grid_lines(axes)
     axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     figure.legend(loc="outside upper center", ncols=2, frameon=False)
     return figure
@@ -209,23 +175,21 @@ def length_histogram(dataset: Dataset) -> Figure:
 @STYLED
 def action_histogram(values: np.ndarray, number: int, bounds: Sequence[float]) -> Figure:
     """Show how often an action takes a value, with its bounds."""
-    figure = new_figure(3.4, 2.3)
-    axes = figure.add_subplot()
+    figure, axes = _panel(3.4, 2.3, "value; dashed: bounds", "rows")
     axes.hist(values, bins=50, color=INK)
     for bound in bounds:
         axes.axvline(bound, color=BOUND, lw=1.2, ls="--")
-    _finish(axes, "value; dashed: bounds", "rows")
+    grid_lines(axes)
     axes.set_title(f"action {number}", loc="left")
     return figure
 
 
 @STYLED
 def choice_bars(taken: Sequence[int]) -> Figure:
-    """Show how often each of the numbered actions is taken."""
-    figure = new_figure(3.4, 2.3)
-    axes = figure.add_subplot()
+    """Show how often each of the discrete actions is taken."""
+    figure, axes = _panel(3.4, 2.3, "number of the action", "rows")
     axes.bar(range(len(taken)), taken, color=INK, width=max(0.8, len(taken) / 150))  # never too thin to be seen
-    _finish(axes, "number of the action", "rows")
+    grid_lines(axes)
     axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
     axes.set_xlim(-0.7, len(taken) - 0.3)
     return figure
@@ -234,33 +198,21 @@ def choice_bars(taken: Sequence[int]) -> Figure:
 @STYLED
 def coverage_map(seen: Coverage) -> Figure:
     """Show how many states lie where."""
-    figure = new_figure(4.5, 4.0)
-    axes = figure.add_subplot()
+    figure, axes = _panel(4.5, 4.0, *seen.axes)
     counts, xs, ys = np.histogram2d(seen.points[:, 0], seen.points[:, 1], bins=80)
-    image = axes.pcolormesh(
-        xs,
-        ys,
-        np.ma.masked_equal(counts.T, 0),
-        cmap="viridis_r",
-        norm=LogNorm(1, max(counts.max(), 2)),
-        rasterized=True,
-    )
+    known, colours = np.ma.masked_equal(counts.T, 0), LogNorm(1, max(counts.max(), 2))
+    image = axes.pcolormesh(xs, ys, known, cmap="viridis_r", norm=colours, rasterized=True)
     colour_bar(figure, axes, image, "states")
     axes.set(aspect="equal" if seen.plane else "auto")
-    axes.set_xlabel(seen.axes[0], parse_math=False)
-    axes.set_ylabel(seen.axes[1], parse_math=False)
-    axes.xaxis.set_major_locator(MaxNLocator(5))
     return figure
 
 
 @STYLED
 def column_ranges(columns: Sequence[Column]) -> Figure:
     """Show each column's range, mean and standard deviation."""
-    low, mean, std, high = (
-        np.array([getattr(column, number) for column in columns], float) for number in ("min", "mean", "std", "max")
-    )
-    figure = new_figure(4.5, 1.2 + 0.19 * len(columns))
-    axes = figure.add_subplot()
+    numbers = np.array([(column.min, column.mean, column.std, column.max) for column in columns], float)
+    low, mean, std, high = numbers.T
+    figure, axes = _panel(4.5, 1.2 + 0.19 * len(columns), "value", "")
     places = np.arange(len(columns))
     axes.hlines(places, low, high, color=INK, lw=1)
     axes.hlines(places, mean - std, mean + std, color=INK, lw=4, alpha=0.45)
@@ -269,7 +221,8 @@ def column_ranges(columns: Sequence[Column]) -> Figure:
     axes.plot(mean[dead], places[dead], "x", color=BOUND, ms=6, label="never changes")
     if max(abs(low).max(), abs(high).max()) > 50:
         axes.set_xscale("symlog", linthresh=1)
-    _finish(axes, "value", "")
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+    grid_lines(axes)
     axes.set_yticks(places, [column.name for column in columns], parse_math=False)
     axes.set_ylim(len(columns) - 0.4, -0.6)
     if dead.any():

@@ -11,25 +11,30 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from waypost import figures
-from waypost.figures import Columns, World
+from waypost.figures import AXIS_LABELS, curves, maps, to_png, to_svg
+from waypost.figures.curves import Table
+from waypost.figures.maps import World
 
 DASH = "\N{EN DASH}"
 SPACE = "\N{NO-BREAK SPACE}"
 LARGEST_SVG = 300_000
 """Bytes above which a picture goes in as PNG."""
 
-MEASURES = {
-    "return": "Return",
-    "score": "Score",
-    "success_rate": "Success rate",
-    "episode_length": "Episode length",
+_FOLDER = FileSystemLoader(Path(__file__).parent)
+_PAGES = Environment(loader=_FOLDER, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+template = _PAGES.get_template
+"""A page by name, to fill in; what goes into it is escaped."""
+MEASURES = ("return", "score", "success_rate", "episode_length")
+STATISTICS = {
+    "mean": "Mean",
+    "std": "Standard deviation",
+    "iqm": "Interquartile mean (IQM)",
+    "interval": f"95{SPACE}% interval",
 }
-STATISTICS = {"mean": "Mean", "std": "Standard deviation", "iqm": "Interquartile mean (IQM)"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +48,9 @@ class Report:
     """The run's config.json; its "config" holds the algorithm's fields."""
     field_docs: Mapping[str, str] = field(default_factory=dict)
     """One line about each field of the algorithm."""
-    metrics: Columns = field(default_factory=dict)
+    metrics: Table = field(default_factory=dict)
     """Columns of metrics.csv."""
-    evaluations: Columns = field(default_factory=dict)
+    evaluations: Table = field(default_factory=dict)
     """Columns step, seed, return, score, success_rate and episode_length."""
     worlds: Sequence[tuple[str, World]] = ()
     """Maps of a 2-D task, each with the words its captions begin with."""
@@ -59,34 +64,22 @@ class Picture:
     caption: str
 
 
-def template(name: str) -> Template:
-    """A page to fill in; what goes into it is escaped."""
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template(name)
-
-
 def render_report(report: Report) -> str:
     """Return the whole page as HTML."""
-    result = report.result
-    fields = report.config.get("config") or {}
+    result, docs, settings = report.result, report.field_docs, dict(report.config)
+    fields = _flatten(settings.pop("config", None) or {})
     return template("run.html").render(
         title=report.title,
         summary=summary(report),
         about=[(name, str(result[name])) for name in ("data", "task", "suite") if result.get(name) is not None],
-        measures=list(MEASURES.values()),
-        seed_rows=_seed_rows(result),
-        statistic_rows=_statistic_rows(result),
+        measures=MEASURES,
+        seed_rows=[_row(f"Seed {row.get('seed', DASH)}", row) for row in result.get("per_seed") or ()],
+        statistic_rows=[_row(label, result.get(key) or {}) for key, label in STATISTICS.items()],
         maps=[_maps(prefix, world) for prefix, world in report.worlds],
         curve=_curve(report.evaluations),
         metrics=_metrics(report.metrics),
-        settings=list(_flatten({name: value for name, value in report.config.items() if name != "config"})),
-        fields=[(name, value, _doc(report.field_docs, name)) for name, value in _flatten(fields)],
+        settings=list(_flatten(settings)),
+        fields=[(name, value, docs.get(name) or docs.get(name.split(".")[0]) or DASH) for name, value in fields],
         seconds=_number(result.get("seconds"), 1),
         versions=[(name, str(version)) for name, version in (result.get("versions") or {}).items()],
     )
@@ -96,10 +89,12 @@ def summary(report: Report) -> str:
     """Say in one sentence how the run went, from the best measure there is."""
     result, mean = report.result, report.result.get("mean") or {}
     name = str(result.get("algorithm", "the agent")).upper()
+    seeds = len(result.get("per_seed") or ())
     if _present(mean.get("success_rate")):
-        count = _rollouts(report)
-        of = f" {count}" if count else " its"
-        says = f"{name} reached the goal in {_percent(mean['success_rate'])} of{of} rollouts"
+        evaluation = report.config.get("evaluation")
+        each = evaluation.get("episodes") if isinstance(evaluation, Mapping) else None
+        count = _number(int(each) * seeds, 0) if each else "its"
+        says = f"{name} reached the goal in {_measure('success_rate', mean['success_rate'])} of {count} rollouts"
     elif _present(mean.get("score")):
         suite = f" ({result['suite']} suite)" if result.get("suite") else ""
         says = f"{name} reached a mean score of {_number(mean['score'], 1)}{suite}"
@@ -107,7 +102,6 @@ def summary(report: Report) -> str:
         says = f"{name} reached a mean return of {_measure('return', mean['return'])}"
     else:
         says = f"{name} trained without a simulator: no rollouts"
-    seeds = len(result.get("per_seed") or ())
     details = [f"{seeds}{SPACE}seed{'' if seeds == 1 else 's'}"] if seeds else []
     if _present(result.get("steps")):
         details.append(f"{_number(result['steps'], 0)}{SPACE}steps")
@@ -116,23 +110,12 @@ def summary(report: Report) -> str:
     return ", ".join([says, *details]) + "."
 
 
-def _rollouts(report: Report) -> str | None:
-    """Count the final rollouts of all seeds, if the evaluation settings tell."""
-    evaluation = report.config.get("evaluation")
-    each = evaluation.get("episodes") if isinstance(evaluation, Mapping) else None
-    return _number(int(each) * len(report.result.get("per_seed") or ()), 0) if each else None
-
-
 def _present(value: Any) -> bool:
     return isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _number(value: Any, digits: int) -> str:
     return f"{value:,.{digits}f}".replace(",", SPACE) if _present(value) else DASH
-
-
-def _percent(value: Any) -> str:
-    return f"{_number(100 * value, 1)}{SPACE}%" if _present(value) else DASH
 
 
 def _duration(seconds: float) -> str:
@@ -144,125 +127,85 @@ def _duration(seconds: float) -> str:
 
 
 def _measure(name: str, value: Any) -> str:
-    """Write a result with the digits that suit it, or a dash where there is none."""
+    """Write a result, or the two ends of its interval, with the digits that suit it; a dash where there is none."""
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return " to ".join(_measure(name, bound) for bound in value) if all(map(_present, value)) else DASH
+    if not _present(value):
+        return DASH
     if name == "success_rate":
-        return _percent(value)
-    if name == "return" and _present(value):
-        return _number(value, 3 if abs(value) < 10 else 1 if abs(value) < 1000 else 0)
-    return _number(value, 1)
+        return f"{_number(100 * value, 1)}{SPACE}%"
+    return _number(value, 1 if name != "return" else 3 if abs(value) < 10 else 1 if abs(value) < 1000 else 0)
 
 
-def _seed_rows(result: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
-    return [
-        (f"Seed {row.get('seed', DASH)}", [_measure(name, row.get(name)) for name in MEASURES])
-        for row in result.get("per_seed") or ()
-    ]
-
-
-def _statistic_rows(result: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
-    rows = [
-        (label, [_measure(name, (result.get(key) or {}).get(name)) for name in MEASURES])
-        for key, label in STATISTICS.items()
-    ]
-    intervals = result.get("interval") or {}
-    return [*rows, (f"95{SPACE}% interval", [_interval(name, intervals.get(name)) for name in MEASURES])]
-
-
-def _interval(name: str, bounds: Sequence[Any] | None) -> str:
-    if bounds is None or not all(map(_present, bounds)):
-        return DASH
-    return " to ".join(_measure(name, bound) for bound in bounds)
-
-
-def _setting(value: Any) -> str:
-    """Write a setting as its file has it, so that it can be copied back."""
-    if value is None:
-        return DASH
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+def _row(label: str, values: Mapping[str, Any]) -> tuple[str, list[str]]:
+    return label, [_measure(name, values.get(name)) for name in MEASURES]
 
 
 def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield each setting with a dotted name."""
+    """Yield each setting with a dotted name, written as its file has it, so that it can be copied back."""
     for name, value in tree.items():
         if isinstance(value, Mapping) and value:
             yield from _flatten(value, f"{prefix}{name}.")
+        elif isinstance(value, str):
+            yield f"{prefix}{name}", value
         else:
-            yield f"{prefix}{name}", _setting(value)
-
-
-def _doc(docs: Mapping[str, str], name: str) -> str:
-    return docs.get(name) or docs.get(name.split(".")[0]) or DASH
+            yield f"{prefix}{name}", DASH if value is None else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def picture(figure: Figure, caption: str, alt: str) -> Picture:
-    return embed(figures.to_svg(figure), lambda: figures.to_png(figure), caption, alt)
+    return embed(to_svg(figure), lambda: to_png(figure), caption, alt)
 
 
 def embed(svg: str, png: Callable[[], bytes], caption: str, alt: str) -> Picture:
     """A drawing inside the page: as <svg>, or as PNG if that would be too large."""
     if len(svg) <= LARGEST_SVG:
-        return Picture(
-            Markup('<svg role="img" aria-label="{}"').format(alt) + Markup(svg.removeprefix("<svg")), caption
-        )
+        opening = Markup('<svg role="img" aria-label="{}"').format(alt)
+        return Picture(opening + Markup(svg.removeprefix("<svg")), caption)
     source = base64.b64encode(png()).decode()
     return Picture(Markup('<img alt="{}" src="data:image/png;base64,{}">').format(alt, source), caption)
 
 
 def _maps(prefix: str, world: World) -> list[Picture]:
     """Draw the maps that have something to show: not every algorithm has a value or a guide."""
+    shown: list[tuple[Callable[[World], Figure], str, str]] = []
+    if np.isfinite(world.value).any():
+        span = f"from {np.nanmin(world.value):.3g} to {np.nanmax(world.value):.3g}"
+        alt = f"map of the value function, {span}, with walls, start and goal."
+        shown.append((maps.value_map, "value of each position; brighter is better.", alt))
+    if len(world.arrow_points):
+        caption = "direction to the next state the guide names. All arrows have one length; real steps differ."
+        alt = f"map of {len(world.arrow_points)} arrows that show where the guide points."
+        shown.append((maps.guide_map, caption, alt))
+    if len(world.rollouts):
+        reached = f"{sum(map(bool, world.successes))} of {len(world.rollouts)} rollouts reach the goal"
+        alt = f"map of the paths the agent takes; {reached}."
+        shown.append((maps.rollout_map, "paths of the rollouts, darker as time goes.", alt))
 
     def words(text: str) -> str:
         return f"{prefix}: {text}" if prefix else text[0].upper() + text[1:]
 
-    pictures = []
-    if np.isfinite(world.value).any():
-        low, high = np.nanmin(world.value), np.nanmax(world.value)
-        pictures.append(
-            picture(
-                figures.value_map(world),
-                words("value of each position; brighter is better."),
-                words(f"map of the value function, from {low:.3g} to {high:.3g}, with walls, start and goal."),
-            )
-        )
-    if len(world.arrow_points):
-        pictures.append(
-            picture(
-                figures.guide_map(world),
-                words("direction to the next state the guide names. All arrows have one length; real steps differ."),
-                words(f"map of {len(world.arrow_points)} arrows that show where the guide points."),
-            )
-        )
-    if len(world.rollouts):
-        reached = f"{sum(map(bool, world.successes))} of {len(world.rollouts)} rollouts reach the goal"
-        pictures.append(
-            picture(
-                figures.rollout_map(world),
-                words("paths of the rollouts, darker as time goes."),
-                words(f"map of the paths the agent takes; {reached}."),
-            )
-        )
-    return pictures
+    return [picture(draw(world), words(caption), words(alt)) for draw, caption, alt in shown]
 
 
-def _curve(evaluations: Columns) -> Picture | None:
-    column = figures.curve_column(evaluations)
+def _curve(evaluations: Table) -> Picture | None:
+    column = curves.curve_column(evaluations)
     if column is None:
         return None
     seeds = len(np.unique(np.asarray(evaluations["seed"])))
-    label = figures.AXIS_LABELS[column]
+    label = AXIS_LABELS[column]
     spread = f"mean of {seeds} seeds, with their range" if seeds > 1 else "one seed"
     return picture(
-        figures.learning_curve(evaluations, column),
+        curves.learning_curve(evaluations, column),
         f"Evaluation during training: {label}, {spread}.",
         f"Line chart of {label} against the training step, {spread}.",
     )
 
 
-def _metrics(metrics: Columns) -> list[Picture]:
+def _metrics(metrics: Table) -> list[Picture]:
     """Draw one figure a metric, so that the page can wrap them to its width."""
     if not len(metrics.get("step", ())):
         return []
     return [
-        picture(figures.metric_curves(metrics, [name]), name, f"Line chart of {name} against the training step.")
-        for name in figures.metric_names(metrics)
+        picture(curves.metric_curves(metrics, [name]), name, f"Line chart of {name} against the training step.")
+        for name in curves.metric_names(metrics)
     ]

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import ast
 import inspect
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from waypost.envs.layout import Layout
 from waypost.envs.tasks import Protocol, Task
 from waypost.envs.tasks import task as find_task
 from waypost.errors import WaypostError
-from waypost.figures import World
+from waypost.figures.curves import as_table
+from waypost.figures.maps import World
 from waypost.files import write_text
 from waypost.report.page import Report, render_report
 from waypost.training.callbacks import Callback
@@ -44,14 +45,13 @@ class RunPage(Callback):
 def write_report(run: Run, path: Path) -> Path:
     """Write the page about a run."""
     plan = run.plan
-    title = f"{plan.algorithm.upper()} on {plan.data}"
     report = Report(
-        title=title,
+        title=f"{plan.algorithm.upper()} on {plan.data}",
         result=run.result,
         config=plan.to_json(),
         field_docs=field_docs(type(plan.config)),
-        metrics=_columns(run.metrics),
-        evaluations=_columns(run.evaluations) or {name: np.array([]) for name in ("step", "seed", *MEASURES)},
+        metrics=as_table(run.metrics),
+        evaluations=as_table(run.evaluations) or {name: np.array([]) for name in ("step", "seed", *MEASURES)},
         worlds=worlds(run.policy, find_task(plan.task), plan.evaluation) if plan.task else (),
     )
     write_text(path, render_report(report))
@@ -61,57 +61,47 @@ def write_report(run: Run, path: Path) -> Path:
 def worlds(policy: Policy, task: Task, protocol: Protocol) -> list[tuple[str, World]]:
     """Maps of what the agent of a plane task values, where it means to go and where it goes.
 
-    The paths are of the episodes it is judged by, or the first of them.
+    The paths are of the episodes it is evaluated by, or the first of them.
     Where a state is more than a place, and a key that may be held, only the paths can be drawn.
     """
     if task.layout is None:
         return []
-    layout = task.layout()
-    size = policy.spec.observation_size
+    layout, size = task.layout(), policy.spec.observation_size
     try:
         episodes = min(protocol.episodes, PLANE_EPISODES if size <= 3 else MAZE_EPISODES)
-        judged = run_episodes([policy.agent], task, episodes, protocol.seed, paths=True)
-        rollouts = [path[:, :2] for path in judged.paths[0]]
-        successes = list(judged.successes[0]) if judged.successes is not None else [False] * len(rollouts)
+        found = run_episodes([policy.agent], task, episodes, protocol.seed, paths=True)
+        rollouts = [path[:, :2] for path in found.paths[0]]
+        successes = list(found.successes[0]) if found.successes is not None else [False] * len(rollouts)
     except WaypostError:
         rollouts, successes = [], []  # an agent without an executor cannot go anywhere
-    nowhere, blank = np.zeros((0, 2)), np.full((1, 1), np.nan)
-    first = World(layout, np.zeros(1), np.zeros(1), blank, nowhere, nowhere, rollouts, successes)
     if size > 3:
-        return [("", first)]
+        nowhere, blank = np.zeros((0, 2)), np.full((1, 1), np.nan)
+        return [("", World(layout, np.zeros(1), np.zeros(1), blank, nowhere, nowhere, rollouts, successes))]
     x0, x1, y0, y1 = layout.extent
-    grid_x, grid_y = np.linspace(x0, x1, GRID), np.linspace(y0, y1, GRID)
-    everywhere = _points(grid_x, grid_y)
+    grid = np.linspace(x0, x1, GRID), np.linspace(y0, y1, GRID)
+    everywhere = _points(*grid)
     points = _points(*(np.linspace(a, b, 2 * ARROWS + 1)[1::2] for a, b in ((x0, x1), (y0, y1))))
-    points = points[~_in_wall(points, layout.walls)]
-    found = []
-    # Whatever the state holds besides the place (the key) is drawn once for each value it can have.
+    points = points[~_in_wall(points, layout)]
+    # What the state holds besides the place (the key) is drawn once for each value it can have.
     cases = [("", ())] if size == 2 else [("Without the key", (0.0,)), ("With the key", (1.0,))]
-    for number, (words, rest) in enumerate(cases):
-        value = np.where(_in_wall(everywhere, layout.walls), np.nan, _ask(policy.value, everywhere, rest, 1)[:, 0])
+    worlds = []
+    for words, rest in cases:
+        value = np.where(_in_wall(everywhere, layout), np.nan, _ask(policy.value, everywhere, rest, 1)[:, 0])
         targets = _ask(policy.guide, points, rest, size)[:, :2]
         shown = np.isfinite(targets).all(axis=1)
-        world = replace(
-            first,
-            grid_x=grid_x,
-            grid_y=grid_y,
-            value=value.reshape(GRID, GRID),
-            arrow_points=points[shown],
-            arrow_targets=targets[shown],
-            rollouts=rollouts if number == 0 else [],
-            successes=successes if number == 0 else [],
-        )
-        found.append((words, world))
-    return found
+        value = value.reshape(GRID, GRID)
+        worlds.append((words, World(layout, *grid, value, points[shown], targets[shown], rollouts, successes)))
+        rollouts, successes = [], []  # once is enough
+    return worlds
 
 
 def _points(xs: np.ndarray, ys: np.ndarray) -> np.ndarray:
     return np.stack([axis.ravel() for axis in np.meshgrid(xs, ys)], axis=1)
 
 
-def _in_wall(points: np.ndarray, walls: list[tuple[float, float, float, float]]) -> np.ndarray:
+def _in_wall(points: np.ndarray, layout: Layout) -> np.ndarray:
     inside = np.zeros(len(points), bool)
-    for x, y, width, height in walls:
+    for x, y, width, height in layout.walls:
         inside |= ((points >= (x, y)) & (points <= (x + width, y + height))).all(axis=1)
     return inside
 
@@ -125,25 +115,14 @@ def _ask(question: Any, points: np.ndarray, rest: tuple[float, ...], columns: in
         return np.full((len(points), columns), np.nan)
 
 
-def _columns(rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:
-    """Rows of a table as columns, NaN where a row has no such number."""
-    names = dict.fromkeys(name for row in rows for name in row)
-    columns = {}
-    for name in names:
-        values = [row.get(name) for row in rows]
-        text = any(isinstance(value, str) for value in values)
-        columns[name] = np.array(values if text else [np.nan if value is None else value for value in values])
-    return columns
-
-
 def field_docs(config_type: type) -> dict[str, str]:
     """The one-line docstring under each field of a Config and of those it builds on, read from their source."""
     docs = {}
     for each in reversed(config_type.__mro__[:-1]):
         body = ast.parse(inspect.getsource(each)).body[0]
         assert isinstance(body, ast.ClassDef)
-        for line, following in pairwise(body.body):
-            match line, following:
+        for pair in pairwise(body.body):
+            match pair:
                 case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
                     docs[name] = text
     return docs

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from waypost.figures import Layout
+    from waypost.envs.layout import Layout
 
 Floats = np.ndarray
 Points = Mapping[str, Floats]
@@ -259,7 +259,8 @@ def draw(pairs: Points, layout: Layout | None) -> Figure:
     import matplotlib
     from matplotlib.lines import Line2D
 
-    from waypost.figures import STYLE, colour_bar, draw_layout, new_figure
+    from waypost.figures import STYLE, colour_bar, new_figure
+    from waypost.figures.maps import draw_layout
 
     with matplotlib.rc_context(STYLE):
         # Three panels across leave each about 2.5 inches; the lower row is as high as the maze then is.

@@ -174,7 +174,8 @@ def draw(found: Mapping[str, Journeys]) -> Figure:
     """A map for each task, with one scale of time."""
     import matplotlib
 
-    from waypost.figures import STYLE, colour_bar, draw_rollouts, new_figure
+    from waypost.figures import STYLE, colour_bar, new_figure
+    from waypost.figures.maps import draw_rollouts
 
     longest = max(len(path) - 1 for each in found.values() for path in each.paths)
     with matplotlib.rc_context(STYLE):

@@ -1,0 +1,45 @@
+"""Making environments: MuJoCo is imported only now, and what is missing or wrong is said in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from typing import Any
+
+import gymnasium as gym
+
+from waypost.errors import WaypostError
+
+
+def make(env_id: str) -> gym.Env[Any, Any]:
+    """One environment, with its time limit."""
+    with making(env_id):
+        return gym.make(env_id, disable_env_checker=True)
+
+
+@contextmanager
+def making(env_id: str) -> Iterator[None]:
+    """While an environment is made, MuJoCo does not say that some models are written in an older way.
+
+    Otherwise it says so on the screen and in a MUJOCO_LOG.TXT in the current folder. Warnings while a simulation runs
+    stay.
+    """
+    spec = gym.registry.get(env_id)
+    with ExitStack() as afterwards:
+        try:
+            if spec is not None and "mujoco" in str(spec.entry_point):
+                mujoco = require("mujoco", "mujoco", f"environment {env_id!r}")
+                afterwards.callback(mujoco.set_mju_user_warning, mujoco.get_mju_user_warning())
+                mujoco.set_mju_user_warning(lambda _: None)
+            yield
+        except (gym.error.Error, ImportError) as error:
+            raise WaypostError(f"environment {env_id!r} cannot be made: {error}") from None
+
+
+def require(module: str, extra: str, purpose: str) -> Any:
+    """The module, which comes with an extra of Waypost, or one line that says how to get it."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError:
+        raise WaypostError(f"{purpose} needs {module}; pip install 'waypost[{extra}]'") from None
