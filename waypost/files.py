@@ -1,4 +1,4 @@
-"""Arrays and records on disk: written whole or not at all, read without running anything."""
+"""Arrays and records on disk: written completely or not at all, read without running any code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from waypost.errors import WaypostError
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A file beside `path` to write to; it takes the place of `path` once it is whole, and is gone if it never is."""
+    """A temporary file beside `path`; it replaces `path` when it is complete, and is deleted after an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     os.close(descriptor)
@@ -38,7 +38,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file so that a reader, or a crash at any moment, finds the old one or the new one, whole."""
+    """Write a file so that at any moment, even after a crash, either the old or the new one is there, complete."""
     with replacing(path) as temporary:
         temporary.write_bytes(content)
 

@@ -54,12 +54,12 @@ def variants() -> dict[str, Dataset]:
         "nearly the following state": Dataset.from_arrays(states, nearly, timeouts=at(rows, ends), **own),
         "one row": Dataset.from_arrays(states[:1], actions=own["actions"][:1], rewards=own["rewards"][:1]),
         "named": Dataset.from_arrays(states, timeouts=at(rows, ends), observation_names=("x", "ÿ, b", "c.d"), **own),
-        "numbered actions": numbered(),
+        "discrete actions": discrete(),
     }
 
 
-def numbered(count: int = 7) -> Dataset:
-    """Choices of which the last is never taken."""
+def discrete(count: int = 7) -> Dataset:
+    """Discrete actions of which the last is never taken."""
     states, ends = steps([5, 1, 7, 3])
     rng = np.random.default_rng(2)
     return Dataset.from_arrays(
@@ -82,7 +82,7 @@ def assert_same(back: Dataset, data: Dataset) -> None:
         assert (bound is None and other is None) or bound.tobytes() == other.tobytes()
     assert back.task == data.task
     assert back.observation_names == data.observation_names
-    assert (back.action_count, back.action_count_said) == (data.action_count, data.action_count is not None)
+    assert (back.action_count, back.action_kind_declared) == (data.action_count, data.action_count is not None)
     assert back.fingerprint() == data.fingerprint()
 
 
@@ -96,19 +96,19 @@ def test_every_pair_of_formats_brings_everything_back(variant: str, first: str, 
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-def test_what_a_file_says_of_numbered_actions_can_be_overruled(suffix: str, tmp_path: Path) -> None:
-    waypost.save(numbered(), tmp_path / f"a{suffix}")
+def test_what_a_file_says_of_discrete_actions_can_be_overruled(suffix: str, tmp_path: Path) -> None:
+    waypost.save(discrete(), tmp_path / f"a{suffix}")
     assert waypost.load(tmp_path / f"a{suffix}", waypost.Columns(choices=9)).action_count == 9
-    sizes = waypost.load(tmp_path / f"a{suffix}", waypost.Columns(choices=0))
-    assert sizes.action_count is None
-    assert (sizes.action_low[0], sizes.action_high[0]) == (sizes.actions.min(), sizes.actions.max())
-    with pytest.raises(waypost.WaypostError, match="2 numbered actions are whole numbers from 0 to 1"):
+    data = waypost.load(tmp_path / f"a{suffix}", waypost.Columns(choices=0))
+    assert data.action_count is None
+    assert (data.action_low[0], data.action_high[0]) == (data.actions.min(), data.actions.max())
+    with pytest.raises(waypost.WaypostError, match="2 discrete actions are whole numbers from 0 to 1"):
         waypost.load(tmp_path / f"a{suffix}", waypost.Columns(choices=2))
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".hdf5", ".parquet"])
-def test_choosing_other_roles_leaves_actions_numbered(suffix: str, tmp_path: Path) -> None:
-    waypost.save(numbered(), tmp_path / f"a{suffix}")
+def test_choosing_other_roles_leaves_actions_discrete(suffix: str, tmp_path: Path) -> None:
+    waypost.save(discrete(), tmp_path / f"a{suffix}")
     assert waypost.load(tmp_path / f"a{suffix}", waypost.Columns(timeouts="next_valid")).action_count == 7
     # Another column in the place of the actions has nothing to do with what the file says of these.
     other = waypost.load(tmp_path / f"a{suffix}", waypost.Columns(actions=("rewards",)))
@@ -353,7 +353,7 @@ def test_a_set_of_minaris_collector_is_read_and_trains_directly(store: Path, dat
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("data_format", ["hdf5", "arrow", "parquet"])
-def test_minaris_discrete_actions_are_numbered(store: Path, data_format: str) -> None:
+def test_minaris_discrete_actions_are_discrete(store: Path, data_format: str) -> None:
     env = minari.DataCollector(gym.make("CartPole-v1"), data_format=data_format)
     env.action_space.seed(0)
     taken = []
@@ -367,20 +367,20 @@ def test_minaris_discrete_actions_are_numbered(store: Path, data_format: str) ->
     env.create_dataset("pole/random-v0")
     env.close()
     data = waypost.load("pole/random-v0")
-    assert (data.action_count, data.action_count_said, data.task) == (2, True, "CartPole-v1")
+    assert (data.action_count, data.action_kind_declared, data.task) == (2, True, "CartPole-v1")
     assert data.actions[:, 0].tolist() == taken
     assert not data.notes
     run = waypost.train("bc", "pole/random-v0", steps=5, hidden=(4,))
     assert run.result["per_seed"][0]["episode_length"] >= 8
 
 
-def test_minari_finds_numbered_actions_of_ours_in_their_place(store: Path) -> None:
-    waypost.save(numbered(), store / "log-v0")
+def test_minari_finds_discrete_actions_of_ours_in_their_place(store: Path) -> None:
+    waypost.save(discrete(), store / "log-v0")
     theirs = minari.load_dataset("log-v0")
     assert theirs.action_space == gym.spaces.Discrete(7)
     actions = np.concatenate([episode.actions for episode in theirs])
     assert actions.dtype == np.int64
-    assert actions.tolist() == numbered().actions[:, 0].tolist()
+    assert actions.tolist() == discrete().actions[:, 0].tolist()
 
 
 def numbers_from(start: int, actions: list[int]) -> dict[str, Any]:
@@ -395,13 +395,13 @@ def numbers_from(start: int, actions: list[int]) -> dict[str, Any]:
     }
 
 
-def test_minaris_numbers_may_begin_elsewhere(tmp_path: Path) -> None:
+def test_minaris_discrete_actions_may_begin_elsewhere(tmp_path: Path) -> None:
     space, actions = gym.spaces.Box(-np.inf, np.inf, (1,)), gym.spaces.Discrete(4, start=-3)
     write_minari(tmp_path / "a-v0", "Somewhere-v0", space, [numbers_from(-3, [0, 2, 1])], actions)
     data = waypost.load(tmp_path / "a-v0")
     assert data.actions[:, 0].tolist() == [0, 2, 1]
     assert data.action_count == 4
-    assert data.notes == ("actions are numbered from 0 here, from -3 in the file and its environment",)
+    assert data.notes == ("discrete actions are 0 and up here, -3 and up in the file and its environment",)
 
 
 def test_minari_actions_that_cannot_be_learned_are_refused(tmp_path: Path) -> None:
@@ -411,7 +411,7 @@ def test_minari_actions_that_cannot_be_learned_are_refused(tmp_path: Path) -> No
     with pytest.raises(waypost.WaypostError, match=r"actions are MultiDiscrete.*; a Box of numbers or Discrete"):
         waypost.load(tmp_path / "a-v0")
     write_minari(tmp_path / "b-v0", "Somewhere-v0", space, [numbers_from(1, [0, 1, 1])], gym.spaces.Discrete(2))
-    with pytest.raises(waypost.WaypostError, match="action 2 in row 1; 2 numbered actions are whole numbers"):
+    with pytest.raises(waypost.WaypostError, match="action 2 in row 1; 2 discrete actions are whole numbers"):
         waypost.load(tmp_path / "b-v0")
 
 

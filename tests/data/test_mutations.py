@@ -349,7 +349,7 @@ def test_mistaken_text(wrong: str, tmp_path: Path, refused: Callable[[Path], str
         (("--columns.observations", "x", "--columns.rewards", "*"), "needs one field"),
         (("--columns.observations", "name"), "text"),
         (("--columns.observations", "x", "--columns.actions", "y", "--columns.choices", "3"), "action 3 in row 1"),
-        (("--columns.observations", "x", "--columns.actions", "y", "--columns.choices", "1"), "1 numbered actions"),
+        (("--columns.observations", "x", "--columns.actions", "y", "--columns.choices", "1"), "1 discrete actions"),
         (("--columns.observations", "y", "--columns.actions", "x", "y", "--columns.choices", "9"), "in 2 columns"),
         (("--columns.observations", "x", "--columns.choices", "2"), "has no actions"),
     ],

@@ -256,7 +256,7 @@ def test_what_fits_is_loaded_and_what_does_not_is_mapped(file: Path, monkeypatch
         assert obtain(source, Columns(), "auto", nothing)[1]
 
 
-def test_mapped_data_have_the_choices_that_were_asked_for(tmp_path: Path) -> None:
+def test_mapped_data_have_the_discrete_actions_that_were_asked_for(tmp_path: Path) -> None:
     data = Dataset.from_arrays(np.arange(9.0), actions=np.arange(9) % 3)
     save(data, tmp_path / "data.npz")
     for choices, count in ((None, None), (3, 3), (0, None)):
@@ -264,7 +264,7 @@ def test_mapped_data_have_the_choices_that_were_asked_for(tmp_path: Path) -> Non
         assert streamed
         assert is_mapped(found.observations)
         assert found.action_count == count
-    with pytest.raises(WaypostError, match="action 2 in row 2; 2 numbered actions"):
+    with pytest.raises(WaypostError, match="action 2 in row 2; 2 discrete actions"):
         obtain(tmp_path / "data.npz", Columns(choices=2), "always", nothing)
 
 
