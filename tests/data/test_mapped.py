@@ -13,7 +13,7 @@ import pytest
 from samples import walk
 
 from waypost.data.dataset import Dataset, concatenate
-from waypost.data.formats.npz import MARK
+from waypost.data.formats.arrays import MARK
 from waypost.data.mapped import NpzWriter, is_mapped, map_npz, mappable
 from waypost.data.sources import load, save
 from waypost.errors import WaypostError

@@ -7,7 +7,7 @@ names people use.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -64,36 +64,36 @@ def columns_from_json(record: dict[str, Any]) -> Columns:
     return Columns(**roles)
 
 
-USUAL: dict[str, tuple[str, ...]] = {
-    "observations": ("observations", "observation", "observation.state", "obs", "state", "states"),
-    "actions": ("actions", "action"),
-    "rewards": ("rewards", "reward", "next.reward"),
-    "next_observations": ("next_observations", "next_observation", "next_obs", "next_state", "next_states"),
-    "terminals": ("terminals", "terminal", "terminated", "terminations", "done", "dones", "next.done"),
-    "timeouts": ("timeouts", "timeout", "truncated", "truncations"),
-    "episode": ("episode", "episode_id", "episode_index", "episodes"),
-    "time": (),
+USUAL = {
+    "observations": "observations observation observation.state obs state states "
+    "observations.* observation.* observation_* obs_* state_*",
+    "actions": "actions action actions.* action.* action_*",
+    "rewards": "rewards reward next.reward",
+    "next_observations": "next_observations next_observation next_obs next_state next_states "
+    "next_observations.* next_observation.* next_observation_* next_obs_* next_state_*",
+    "terminals": "terminals terminal terminated terminations done dones next.done",
+    "timeouts": "timeouts timeout truncated truncations",
+    "episode": "episode episode_id episode_index episodes",
+    "time": "",
 }
-"""Names by which a role is found, best first."""
-_PREFIXES = {
-    "observations": ("observations.", "observation.", "observation_", "obs_", "state_"),
-    "actions": ("actions.", "action.", "action_"),
-    "next_observations": ("next_observations.", "next_observation.", "next_observation_", "next_obs_", "next_state_"),
-}
-"""Where a role has no field of its own: what the names of its single columns begin with."""
-_WIDE = ("observations", "actions", "next_observations")
+"""Names by which a role is found, best first; where it has no field of its own, its columns are found by a prefix."""
 MOST_INFERRED = 1000
 """Integer actions that reach this are taken as continuous unless somebody says otherwise."""
 
 unchecked = partial(Dataset.from_arrays, finite=False, copy=False)
 """A Dataset of arrays that nobody else uses; NaN and infinities are left for `checked` to find."""
+Fields = Mapping[str, Callable[[], Any]]
+"""How to get the array of each field of a source."""
 
 
-def build(source: Mapping[str, Any], columns: Columns, name: str, **known: Any) -> Dataset:
+def build(
+    source: Fields, columns: Columns, name: str, holds_integers: Callable[[str], bool] | None = None, **known: Any
+) -> Dataset:
     """A Dataset of a source's fields; NaN and infinities are left for `checked` to find.
 
     A last row of an episode that has a state but no action (all NaN) is where the episode arrived: it becomes the
-    next state of the row before. `known` are arguments of `Dataset.from_arrays` that need no choosing.
+    next state of the row before. `holds_integers` tells this of a field whose array does not: NumPy's integers know no
+    empty cells. `known` are arguments of `Dataset.from_arrays` that need no choosing.
     """
     chosen, notes = choose(list(source), columns, name)
     roles: dict[str, Any] = {role: _values(source, names, role, name) for role, names in chosen.items()}
@@ -105,7 +105,9 @@ def build(source: Mapping[str, Any], columns: Columns, name: str, **known: Any) 
     # A field of several columns says nothing about the name of each.
     fields, width = chosen["observations"], roles["observations"].shape[1:]
     names = tuple(fields) if width == (len(fields),) and len(fields) > 1 else ()
-    integers = "actions" in roles and _stored_as_integers(source, chosen["actions"], roles["actions"])
+    integers = "actions" in roles and roles["actions"].dtype.kind in "iub"
+    if holds_integers is not None:
+        integers = all(map(holds_integers, chosen.get("actions", ())))
     episode, time = roles.pop("episode", None), roles.pop("time", None)
     order = _order(episode, time, rows)
     if order is not None:
@@ -151,11 +153,24 @@ def infer_discrete(dataset: Dataset, integers: bool) -> Dataset:
 
 def choose(available: list[str], columns: Columns, name: str) -> tuple[dict[str, list[str]], list[str]]:
     """The fields of each role that has any, and what had to be guessed."""
-    chosen = {role: _asked(columns, role, available, name) for role in USUAL if getattr(columns, role)}
+    has = (", ".join(available[:20]) or "nothing") + (", ..." if len(available) > 20 else "")
+    chosen: dict[str, list[str]] = {}
+    for role in USUAL:
+        asked = getattr(columns, role) or ()
+        for pattern in [asked] if isinstance(asked, str) else asked:
+            found = [pattern] if pattern in available else _matching(pattern, available)
+            if not found:
+                raise WaypostError(f"{name}: has no field {pattern!r} for {role}; it has {has}")
+            chosen[role] = list(dict.fromkeys([*chosen.get(role, []), *found]))
+        if isinstance(asked, str) and len(chosen[role]) > 1:
+            raise WaypostError(
+                f"{name}: {role} needs one field, {asked!r} gives {len(chosen[role])}: {', '.join(chosen[role][:5])}"
+            )
     notes: list[str] = []
     for role in USUAL:
         taken = {field for names in chosen.values() for field in names}
-        found = _usual(role, [field for field in available if field not in taken])
+        free = [field for field in available if field not in taken]
+        found = next(filter(None, (_matching(pattern, free) for pattern in USUAL[role].split())), [])
         if role not in chosen and found:
             chosen[role] = found
             if "done" in found[0]:
@@ -163,42 +178,21 @@ def choose(available: list[str], columns: Columns, name: str) -> tuple[dict[str,
                 notes.append(f"{found[0]!r} {note}")
     if "observations" not in chosen:
         raise WaypostError(
-            f"{name}: no field looks like observations; it has {_listed(available)}. "
+            f"{name}: no field looks like observations; it has {has}. "
             "Name them: --columns.observations A B ... (in Python: columns=Columns(observations=(...)))"
         )
     return chosen, notes
 
 
-def _asked(columns: Columns, role: str, available: list[str], name: str) -> list[str]:
-    asked = getattr(columns, role)
-    found: list[str] = []
-    for pattern in [asked] if isinstance(asked, str) else asked:
-        matches = [pattern] if pattern in available else [each for each in available if fnmatchcase(each, pattern)]
-        if not matches:
-            raise WaypostError(f"{name}: has no field {pattern!r} for {role}; it has {_listed(available)}")
-        found += [each for each in matches if each not in found]
-    if role not in _WIDE and len(found) > 1:
-        raise WaypostError(f"{name}: {role} needs one field, {asked!r} gives {len(found)}: {', '.join(found[:5])}")
-    return found
+def _matching(pattern: str, available: list[str]) -> list[str]:
+    return [field for field in available if fnmatchcase(field, pattern)]
 
 
-def _listed(available: list[str]) -> str:
-    return (", ".join(available[:20]) or "nothing") + (", ..." if len(available) > 20 else "")
-
-
-def _usual(role: str, available: list[str]) -> list[str]:
-    for usual in USUAL[role]:
-        if usual in available:
-            return [usual]
-    groups = ([each for each in available if each.startswith(prefix)] for prefix in _PREFIXES.get(role, ()))
-    return next(filter(None, groups), [])
-
-
-def _values(source: Mapping[str, Any], names: list[str], role: str, name: str) -> np.ndarray:
+def _values(source: Fields, names: list[str], role: str, name: str) -> np.ndarray:
     """The fields of a role side by side, as the rows of one array."""
     parts = []
     for each in names:
-        values = np.asarray(source[each])
+        values = np.asarray(source[each]())
         if values.ndim == 0:
             raise WaypostError(f"{name}: {each!r} holds one value, not one per row")
         if role in ("episode", "time"):
@@ -215,12 +209,6 @@ def _values(source: Mapping[str, Any], names: list[str], role: str, name: str) -
     if len(lengths) > 1:
         raise WaypostError(f"{name}: the fields of {role} have {' and '.join(map(str, sorted(lengths)))} rows")
     return np.concatenate([part if part.ndim == 2 else part[:, None] for part in parts], axis=1)
-
-
-def _stored_as_integers(source: Mapping[str, Any], names: list[str], values: np.ndarray) -> bool:
-    """Whether fields hold integers or truth values; a table knows this also of a column with empty cells."""
-    asked = getattr(source, "holds_integers", None)
-    return values.dtype.kind in "iub" if asked is None else all(map(asked, names))
 
 
 # -- from rows to transitions ------------------------------------------------------------------------

@@ -125,16 +125,14 @@ class Dataset:
         if actions is None:
             action_low = action_high = action_count = None
         else:
-            actions = validation.matrix(name, "actions", actions, copy)
-            validation.same_rows(name, "actions", actions, rows)
+            actions = validation.matrix(name, "actions", actions, copy, rows)
             if actions.shape[1] == 0:
                 raise WaypostError(f"{name}: actions have no columns; leave them out for action-free data")
             if action_count is not None:
                 action_low, action_high = validation.discrete_bounds(name, actions, action_count)
             action_low, action_high = validation.action_bounds(name, actions, action_low, action_high)
         if rewards is not None:
-            rewards = validation.matrix(name, "rewards", rewards, copy)
-            validation.same_rows(name, "rewards", rewards, rows)
+            rewards = validation.matrix(name, "rewards", rewards, copy, rows)
             if rewards.shape[1] != 1:
                 raise WaypostError(f"{name}: rewards have shape {rewards.shape}; expected ({rows},)")
             rewards = rewards[:, 0]
@@ -383,4 +381,4 @@ def concatenate(parts: Sequence[Dataset], name: str | None = None) -> Dataset:
         observation_names=first.observation_names if same_names else (),
         notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
     )
-    return (whole if kind.count is None else whole.with_action_count(*kind))._frozen()
+    return (whole if kind.count is None else whole.with_action_count(kind.count, kind.declared))._frozen()

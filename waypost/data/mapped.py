@@ -15,7 +15,6 @@ import struct
 import tempfile
 import zipfile
 import zlib
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple, NoReturn
@@ -26,17 +25,15 @@ from numpy.lib import format as npy
 from waypost.data.dataset import Dataset
 from waypost.data.formats.arrays import BOUNDS, MARK, ROWS, facts_of, read_facts
 from waypost.data.formats.npz import read_header
-from waypost.data.formats.reading import reading
-from waypost.data.validation import ActionKind
 from waypost.errors import WaypostError
-from waypost.files import replacing
+from waypost.files import reading, replacing
 
 ALIGNMENT = 64
 """Arrays in files by `NpzWriter` begin at multiples of this, which is what processors and XLA like best."""
 _LONGEST_HEADER = 4096
 _LARGEST_FACTS = 1 << 20
-_FLAGS = ("terminals", "timeouts", "next_valid")
-_NEEDED = ("observations", "next_observations", "terminals", "timeouts")
+_Forms = dict[str, tuple[np.dtype, tuple[int, ...]]]
+"""Type and shape of a row, for each column."""
 
 
 class _Member(NamedTuple):
@@ -49,9 +46,6 @@ class _Member(NamedTuple):
     dtype: np.dtype
     checksum: int
     """Of header and numbers together."""
-
-
-# -- reading -----------------------------------------------------------------------------------------
 
 
 def map_npz(path: str | Path, name: str | None = None) -> Dataset:
@@ -94,12 +88,12 @@ def _members(path: Path, file: IO[bytes], archive: zipfile.ZipFile) -> dict[str,
         _refuse(path, "its arrays are compressed")
     if MARK not in entries:
         _refuse(path, "it was not written by Waypost")
-    for role in _NEEDED:
+    for role in ("observations", "next_observations", "terminals", "timeouts"):
         if role not in entries:
             _refuse(path, f"it has no {role}")
     members = {role: _member(file, entries[role]) for role in ROWS if role in entries}
     for role, member in members.items():
-        if member.dtype != (np.bool_ if role in _FLAGS else np.float32):
+        if member.dtype != (np.bool_ if role in ("terminals", "timeouts", "next_valid") else np.float32):
             _refuse(path, f"its {role} hold {member.dtype}")
     return members
 
@@ -144,9 +138,6 @@ def _small(archive: zipfile.ZipFile, name: str) -> np.ndarray:
     return npy.read_array(io.BytesIO(archive.read(entry)), allow_pickle=False)
 
 
-# -- writing -----------------------------------------------------------------------------------------
-
-
 class NpzWriter:
     """Writes data larger than memory to an .npz file, one block after another.
 
@@ -165,10 +156,9 @@ class NpzWriter:
         if self.path.suffix.lower() != ".npz":
             raise WaypostError(f"{self.path}: data that are streamed are written as .npz; choose such a name")
         self.rows = 0
-        self._first: Dataset | None = None
+        self._forms: _Forms = {}
+        self._files: dict[str, IO[bytes]] = {}
         self._bounds: dict[str, np.ndarray] = {}
-        self._kind = ActionKind(None, False)
-        self._columns: dict[str, IO[bytes]] = {}
 
     def __enter__(self) -> NpzWriter:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -177,8 +167,8 @@ class NpzWriter:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         try:
-            for column in self._columns.values():
-                column.close()
+            for file in self._files.values():
+                file.close()
             if kind is None:
                 self._assemble()
         finally:
@@ -187,54 +177,47 @@ class NpzWriter:
     def append(self, block: Dataset) -> None:
         """Add the rows of a block after those before it."""
         arrays = {role: getattr(block, role) for role in ROWS if getattr(block, role) is not None}
-        if self._first is None:
-            # Its rows are not kept, only what they are like.
-            self._first = block.keep(np.arange(len(block)) == 0)
-            self._columns = {role: (self._folder / role).open("wb") for role in arrays}
-            self._kind = block.action_kind
-        self._check_columns(block, arrays)
+        forms = {role: (values.dtype, values.shape[1:]) for role, values in arrays.items()}
+        if not self._forms:
+            self._forms, self._facts, self._kind = forms, facts_of(block), block.action_kind
+            self._files = {role: (self._folder / role).open("wb") for role in arrays}
+        if forms != self._forms:
+            has, had = (
+                ", ".join(f"{role} {list(shape)}" for role, (_, shape) in f.items()) for f in (forms, self._forms)
+            )
+            raise WaypostError(f"{block.name}: has {has}, the data before it {had}; they must agree")
         self._kind = self._kind.joined(block.action_kind, block.name)
         for role, values in arrays.items():
-            self._columns[role].write(np.ascontiguousarray(values).data)
-        for bound, side in zip(BOUNDS, (np.minimum, np.maximum), strict=True):
-            # Actions that look discrete may still turn out to be continuous.
-            values = getattr(block.with_action_count(0) if block.action_count else block, bound)
+            self._files[role].write(np.ascontiguousarray(values).data)
+        # Actions that look discrete may still turn out to be continuous.
+        continuous = block.with_action_count(0) if block.action_count else block
+        for bound, extreme in zip(BOUNDS, (np.minimum, np.maximum), strict=True):
+            values = getattr(continuous, bound)
             if values is not None:
-                self._bounds[bound] = side(self._bounds.get(bound, values), values)
+                self._bounds[bound] = extreme(self._bounds.get(bound, values), values)
         self.rows += len(block)
 
-    def _check_columns(self, block: Dataset, arrays: dict[str, np.ndarray]) -> None:
-        assert self._first is not None
-        if arrays.keys() != self._columns.keys():
-            raise WaypostError(
-                f"{block.name}: has {', '.join(arrays)}, the data before it {', '.join(self._columns)}; they must agree"
-            )
-        for size in ("observation_size", "action_size"):
-            if getattr(block, size) != getattr(self._first, size):
-                raise WaypostError(
-                    f"{block.name}: {size.replace('_', ' ')} {getattr(block, size)}, the data before it "
-                    f"{getattr(self._first, size)}; they must agree"
-                )
-
     def _assemble(self) -> None:
-        if self._first is None:
+        if not self.rows:
             raise WaypostError(f"{self.path}: no transitions; at least one row is needed")
         count = self._kind.count
         if count is not None:
             self._bounds = {bound: np.full(1, at, np.float32) for bound, at in zip(BOUNDS, (0, count - 1), strict=True)}
-        facts = facts_of(replace(self._first, action_count=count))
-        small = {MARK: np.asarray(json.dumps(facts)), **self._bounds}
+        small = {MARK: np.asarray(json.dumps(self._facts | {"action_count": count})), **self._bounds}
         with replacing(self.path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
             for name, values in small.items():
                 with _entry(archive, name) as entry:
                     npy.write_array(entry, values, allow_pickle=False)
-            for role in self._columns:
-                like = getattr(self._first, role)
+            for role, (dtype, shape) in self._forms.items():
+                header = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": (self.rows, *shape)}
                 with _entry(archive, role) as entry, (self._folder / role).open("rb") as column:
-                    described = {"descr": npy.dtype_to_descr(like.dtype), "fortran_order": False}
-                    npy.write_array_header_1_0(entry, {**described, "shape": (self.rows, *like.shape[1:])})
+                    npy.write_array_header_1_0(entry, header)
                     shutil.copyfileobj(column, entry, 1 << 22)
                 (self._folder / role).unlink()
+
+
+def _words(forms: _Forms) -> str:
+    return ", ".join(f"{role} of size {shape[0]}" if shape else role for role, (_, shape) in forms.items())
 
 
 def _entry(archive: zipfile.ZipFile, name: str) -> IO[bytes]:

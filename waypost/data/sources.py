@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,16 +72,19 @@ def read(source: Source, columns: Columns | None = None, progress: Count | None 
         return source
     if not isinstance(source, str | Path):
         return columns.declared(_in_memory(source, columns))
-    found = [_one(name, columns, progress) for name in _members(str(source))]
-    return found[0] if len(found) == 1 else concatenate(found, str(source))
+    names = parts(source)
+    found = [_one(name, columns, progress) for name in names]
+    return found[0] if names == [str(source)] else concatenate(found, str(source))
 
 
 def parts(source: str | Path) -> list[str]:
     """The single names and files a source is made of: the members of a mixture, the files of a folder."""
+    # A file whose name has a plus in it is one.
+    whole = "+" not in str(source) or Path(source).exists()
     found = []
-    for name in _members(str(source)):
+    for name in [str(source)] if whole else [part.strip() for part in str(source).split("+")]:
         path = Path(name).expanduser()
-        plain = name not in RECIPES and path.is_dir() and not minari_folder(path)
+        plain = not recipe_of(name) and path.is_dir() and not minari_folder(path)
         found += [str(file) for file in _files(path)] if plain else [name]
     return found
 
@@ -98,20 +102,13 @@ def recorded_task(source: str | Path) -> str | None:
     return MINARI.task(path) if minari_folder(path) else None
 
 
-def _members(source: str) -> list[str]:
-    """The members of a mixture; a file whose name has a plus in it is one."""
-    return [source] if "+" not in source or Path(source).exists() else [part.strip() for part in source.split("+")]
-
-
 def _one(name: str, columns: Columns, progress: Count | None) -> Dataset:
     made = recipe_of(name)
     if made is not None:
         return _made(*made, progress).named(name)
     path = Path(name).expanduser()
-    if path.is_dir():
-        if minari_folder(path):
-            return MINARI.read(path, columns)
-        return concatenate([_file(file, columns) for file in _files(path)], str(path))
+    if minari_folder(path):
+        return MINARI.read(path, columns)
     if path.is_file() or path.suffix.lower() in BY_SUFFIX:
         return _file(path, columns)
     if name in D4RL:
@@ -142,7 +139,7 @@ def _files(folder: Path) -> list[Path]:
 
 def _in_memory(source: Any, columns: Columns) -> Dataset:
     if isinstance(source, Mapping):
-        return build({str(name): np.asarray(values) for name, values in source.items()}, columns, "arrays")
+        return build({str(name): partial(np.asarray, values) for name, values in source.items()}, columns, "arrays")
     if hasattr(source, "column_names") and hasattr(source, "schema"):
         return TABLE.code("reading").from_table(source, columns, "table")
     if hasattr(source, "columns") and hasattr(source, "to_numpy"):

@@ -44,13 +44,6 @@ class Window(NamedTuple):
     rows: int
 
 
-class _Pending(NamedTuple):
-    """A window that the thread is preparing."""
-
-    index: int
-    window: Future[Window]
-
-
 def sample(dataset: Dataset, rows: int = SAMPLE_ROWS, piece: int = PIECE_ROWS) -> Dataset:
     """About so many rows from all over the data, in whole episodes where these are not too long; all rows, if few."""
     width = sum(values.nbytes for values in dataset.columns.values()) // len(dataset)
@@ -61,7 +54,7 @@ def sample(dataset: Dataset, rows: int = SAMPLE_ROWS, piece: int = PIECE_ROWS) -
     pieces = len(cuts) - 1
     chosen = np.linspace(0, pieces - 1, max(1, round(rows / len(dataset) * pieces))).round().astype(np.int64)
     parts = [_block(dataset, cuts[i], cuts[i + 1]) for i in chosen]
-    columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in dataset.columns}
+    columns: dict[str, Any] = {name: np.concatenate([part.columns[name] for part in parts]) for name in dataset.columns}
     return replace(dataset, **columns)
 
 
@@ -115,10 +108,8 @@ class Stream:
         self.updates = updates or max(1, round(passes / UPDATES_UNIT)) * UPDATES_UNIT
         """Updates a window serves: about as many as it takes to see it once."""
         self._thread: ThreadPoolExecutor | None = None
-        self._pending: _Pending | None = None
+        self._pending: tuple[int, Future[Window]] | None = None
         self._cancelled = threading.Event()
-
-    # -- which window, which rows ----------------------------------------------------------------
 
     @property
     def shapes(self) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
@@ -139,14 +130,12 @@ class Stream:
         order = np.random.default_rng((self.seed, epoch)).permutation(len(self.cuts) - 1)
         return sorted(np.array_split(order, self.windows)[place].tolist())
 
-    # -- preparing it ----------------------------------------------------------------------------
-
     def take(self, index: int) -> Window:
         """The window, as soon as it is ready; what went wrong in the thread is raised here."""
-        if self._pending is None or self._pending.index != index:
+        if self._pending is None or self._pending[0] != index:
             self._cancel()
             return self._window(index)
-        window = self._pending.window.result()
+        window = self._pending[1].result()
         self._pending = None
         return window
 
@@ -156,7 +145,7 @@ class Stream:
         if self._thread is None:
             # One for all windows: a new thread for each would not give back the memory of the one before.
             self._thread = ThreadPoolExecutor(1, "window")
-        self._pending = _Pending(index, self._thread.submit(self._window, index))
+        self._pending = index, self._thread.submit(self._window, index)
 
     def close(self) -> None:
         """Let the thread end after the block it is preparing."""
@@ -168,7 +157,7 @@ class Stream:
     def _cancel(self) -> None:
         if self._pending is not None:
             self._cancelled.set()
-            wait([self._pending.window])
+            wait([self._pending[1]])
             self._cancelled.clear()
             self._pending = None
 

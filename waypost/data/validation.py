@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,8 @@ MOST_ACTIONS = 1 << 24
 """Whole numbers up to here are exact as 32-bit floats."""
 
 
-class ActionKind(NamedTuple):
+@dataclass(frozen=True)
+class ActionKind:
     """Whether actions are discrete, and how that is known."""
 
     count: int | None
@@ -44,8 +45,8 @@ def blocks(values: np.ndarray, rows: int | None = None) -> Iterator[tuple[int, n
         yield first, values[first : first + size]
 
 
-def matrix(name: str, column: str, values: np.ndarray, copy: bool) -> np.ndarray:
-    """The values as float32, one row each."""
+def matrix(name: str, column: str, values: np.ndarray, copy: bool, rows: int | None = None) -> np.ndarray:
+    """The values as a matrix of float32, with as many rows as the observations have."""
     values = np.asarray(values)
     if values.dtype.kind not in "fiub":
         raise WaypostError(f"{name}: {column} hold {values.dtype}; numbers are needed")
@@ -53,6 +54,8 @@ def matrix(name: str, column: str, values: np.ndarray, copy: bool) -> np.ndarray
         raise WaypostError(
             f"{name}: {column} have shape {values.shape}; expected (rows, size): flatten each row to a vector"
         )
+    if rows is not None:
+        same_rows(name, column, values, rows)
     if values.ndim == 1:
         values = values[:, None]
     with np.errstate(over="ignore"):

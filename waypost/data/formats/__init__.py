@@ -9,7 +9,7 @@ from typing import Any
 
 from waypost.data.columns import Columns
 from waypost.data.dataset import Dataset
-from waypost.data.formats.reading import reading
+from waypost.files import reading
 from waypost.resources import require
 from waypost.types import Count
 

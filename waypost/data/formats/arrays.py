@@ -1,23 +1,27 @@
-"""Files that hold plain arrays, one entry per row: ours, D4RL's and OGBench's conventions."""
+"""What formats share: arrays with one entry per row, by our own, D4RL's or OGBench's conventions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from waypost.data.columns import Columns, build, infer_discrete, merge_final_states, unchecked
+from waypost.data.columns import Columns, Fields, build, infer_discrete, merge_final_states, unchecked
 from waypost.data.dataset import Dataset
+from waypost.errors import WaypostError
+from waypost.resources import available_memory
 
 MARK = "waypost"
 """What the facts are called in a file of ours; without them it is somebody else's."""
 ROWS = ("observations", "actions", "rewards", "next_observations", "terminals", "timeouts", "next_valid")
 """The arrays a file of ours holds, one entry per row."""
 BOUNDS = ("action_low", "action_high")
+MOST_PACKED = 1100
+"""No compression in use makes data smaller than by this factor; what claims more is damaged."""
 
 
-def from_arrays(arrays: Mapping[str, Any], columns: Columns, name: str, facts: Any) -> Dataset:
+def from_arrays(arrays: Fields, columns: Columns, name: str, facts: Any) -> Dataset:
     """A Dataset of a file's arrays; `facts` are those of `facts_of`, if the file is one of ours."""
     if facts is not None and not columns.roles:
         return ours(arrays, facts, name)
@@ -30,14 +34,23 @@ def from_arrays(arrays: Mapping[str, Any], columns: Columns, name: str, facts: A
     return build(arrays, columns, name, **known, **known_count(facts, columns))
 
 
-def _present(arrays: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    return {name: np.asarray(arrays[name]) for name in names if name in arrays}
+def _present(arrays: Fields, *names: str) -> dict[str, Any]:
+    return {name: np.asarray(arrays[name]()) for name in names if name in arrays}
 
 
-# -- files of ours -----------------------------------------------------------------------------------
+def plausible(path: Path, field: str, claimed: int, stored: int) -> None:
+    """Refuse what cannot be true or cannot be held, before any memory is asked for."""
+    if claimed > MOST_PACKED * max(stored, 1) + 4096:
+        raise WaypostError(f"{path}: damaged: {field} claims {claimed} bytes, the file holds {stored} for it")
+    free = available_memory()
+    if claimed > free:
+        raise WaypostError(
+            f"{path}: {field} needs {claimed / 1e9:.1f} GB, {free / 1e9:.1f} GB are free; "
+            "see docs/large-data.md on data larger than memory"
+        )
 
 
-def ours(arrays: Mapping[str, Any], facts: Any, name: str, **bounds: np.ndarray) -> Dataset:
+def ours(arrays: Fields, facts: Any, name: str, **bounds: Any) -> Dataset:
     """A Dataset as it was written; `bounds` are those of actions, if they are not among the arrays."""
     return unchecked(**_present(arrays, *ROWS, *BOUNDS), **bounds, **read_facts(facts), name=name)
 
@@ -72,20 +85,17 @@ def task_of(facts: Any) -> str | None:
     return None if facts is None else read_facts(facts)["task"]
 
 
-# -- the conventions of others -----------------------------------------------------------------------
-
-
-def _ogbench(arrays: Mapping[str, Any], name: str) -> Dataset:
+def _ogbench(arrays: Fields, name: str) -> Dataset:
     """OGBench: `terminals` end a trajectory and say nothing of the task; `masks` are 0 where the task succeeded.
 
     Files without next states hold one more state than actions: the row marked terminal is where a trajectory arrived.
     """
     roles = _present(arrays, "observations", "actions", "rewards", "next_observations")
     rows = len(roles["observations"])
-    ends = np.asarray(arrays["terminals"]) != 0 if "terminals" in arrays else np.zeros(rows, bool)
+    ends = np.asarray(arrays["terminals"]()) != 0 if "terminals" in arrays else np.zeros(rows, bool)
     roles["timeouts"] = ends
     if "masks" in arrays:
-        roles["terminals"] = np.asarray(arrays["masks"]) == 0
+        roles["terminals"] = np.asarray(arrays["masks"]()) == 0
     if "next_observations" not in roles and ends.shape == (rows,) and rows:
         starts = np.append(True, ends[:-1])
         roles = merge_final_states(roles, ends & ~starts, name)
@@ -94,7 +104,7 @@ def _ogbench(arrays: Mapping[str, Any], name: str) -> Dataset:
     return infer_discrete(unchecked(**roles, name=name, notes=(note,)), integers)
 
 
-def _maze2d(arrays: Mapping[str, Any], name: str) -> Dataset:
+def _maze2d(arrays: Fields, name: str) -> Dataset:
     """D4RL's maze2d: a timeout says that a goal was reached and the next one set; the ball rolls on."""
     roles = _present(arrays, "observations", "actions", "rewards", "timeouts")
     states = roles["observations"]

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 
-from waypost.data.columns import Columns
+from waypost.data.columns import Columns, Fields
 from waypost.data.dataset import Dataset
-from waypost.data.formats.arrays import MARK, facts_of, from_arrays, rows_of, task_of
-from waypost.data.formats.reading import Fields, plausible
+from waypost.data.formats.arrays import MARK, facts_of, from_arrays, plausible, rows_of, task_of
 from waypost.files import replacing
 
 
@@ -31,21 +31,25 @@ def task(path: Path) -> str | None:
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[Fields, Any]]:
     """The arrays by their path in the file, and the facts if it is one of ours."""
-    found: dict[str, Any] = {}
-
-    def values(name: str) -> np.ndarray:
-        entry = found[name]
-        if entry.shape is None:
-            raise ValueError(f"{name} is empty")
-        # Small arrays may lie in the header, which counts as no storage.
-        stored = max(int(entry.id.get_storage_size()), 4096)
-        plausible(path, name, int(np.prod(entry.shape, dtype=object)) * entry.dtype.itemsize, stored)
-        return np.asarray(entry[()])
-
     with h5py.File(path, "r") as file:
-        file.visititems(lambda name, entry: found.update({name: entry} if isinstance(entry, h5py.Dataset) else {}))
+        arrays: dict[str, Any] = {}
+
+        def visit(name: str, entry: Any) -> None:
+            if isinstance(entry, h5py.Dataset):
+                arrays[name] = partial(_values, path, name, entry)
+
+        file.visititems(visit)
         facts = file.attrs.get(MARK)
-        yield Fields(found, values), None if facts is None else json.loads(facts)
+        yield arrays, None if facts is None else json.loads(facts)
+
+
+def _values(path: Path, name: str, entry: Any) -> np.ndarray:
+    if entry.shape is None:
+        raise ValueError(f"{name} is empty")
+    # Small arrays may lie in the header, which counts as no storage.
+    stored = max(int(entry.id.get_storage_size()), 4096)
+    plausible(path, name, int(np.prod(entry.shape, dtype=object)) * entry.dtype.itemsize, stored)
+    return np.asarray(entry[()])
 
 
 def write(dataset: Dataset, path: Path, progress: object = None) -> None:

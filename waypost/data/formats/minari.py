@@ -20,8 +20,7 @@ from minari.storage.datasets_root_dir import get_dataset_path
 from waypost.data.columns import Columns, unchecked
 from waypost.data.dataset import Dataset
 from waypost.data.formats import minari_folder
-from waypost.data.formats.arrays import MARK, facts_of, read_facts, task_of
-from waypost.data.formats.reading import plausible
+from waypost.data.formats.arrays import MARK, facts_of, plausible, read_facts, task_of
 from waypost.errors import WaypostError
 from waypost.types import Count
 
@@ -52,9 +51,6 @@ def stored(name: str) -> Path:
                 "see `minari list remote` for what there is"
             ) from None
     return folder
-
-
-# -- reading -----------------------------------------------------------------------------------------
 
 
 def read(path: Path, columns: Columns) -> Dataset:
@@ -204,7 +200,7 @@ def _flattener(space: Any, keys: tuple[str, ...], name: str) -> tuple[Callable[[
     if keys and not isinstance(space, spaces.Dict):
         raise WaypostError(f"{name}: observations have no parts to choose {', '.join(keys)} from")
     if isinstance(space, spaces.Dict | spaces.Tuple):
-        inside = dict(space.spaces if isinstance(space, spaces.Dict) else enumerate(space.spaces))
+        inside: dict[Any, Any] = dict(space.spaces if isinstance(space, spaces.Dict) else enumerate(space.spaces))
         missing = [key for key in keys if key not in inside]
         if missing:
             raise WaypostError(f"{name}: has no observation {missing[0]!r}; it has {', '.join(inside)}")
@@ -219,9 +215,6 @@ def _flattener(space: Any, keys: tuple[str, ...], name: str) -> tuple[Callable[[
         names = tuple(str(i) for i in range(size)) if size > 1 else ("",)
         return lambda values: np.asarray(values).reshape(len(values), size), names
     raise WaypostError(f"{name}: observations are {space}; Box, Discrete, MultiBinary, Dict or Tuple is needed")
-
-
-# -- writing -----------------------------------------------------------------------------------------
 
 
 def write(dataset: Dataset, path: Path, progress: Count | None = None) -> None:

@@ -6,16 +6,16 @@ import json
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy
 
-from waypost.data.columns import Columns
+from waypost.data.columns import Columns, Fields
 from waypost.data.dataset import Dataset
-from waypost.data.formats.arrays import MARK, facts_of, from_arrays, rows_of, task_of
-from waypost.data.formats.reading import plausible
+from waypost.data.formats.arrays import MARK, facts_of, from_arrays, plausible, rows_of, task_of
 from waypost.files import replacing
 
 
@@ -30,13 +30,14 @@ def task(path: Path) -> str | None:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[Any, Any]]:
+def _opened(path: Path) -> Iterator[tuple[Fields, Any]]:
     """The arrays by name, and the facts if the file is one of ours."""
     with path.open("rb") as stream:
         _plausible(path, stream)
         stream.seek(0)
         with np.load(stream, allow_pickle=False) as file:
-            yield file, json.loads(str(file[MARK])) if MARK in file else None
+            arrays = {name: partial(file.__getitem__, name) for name in file.files}
+            yield arrays, json.loads(str(file[MARK])) if MARK in file else None
 
 
 def write(dataset: Dataset, path: Path, progress: object = None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,7 @@ from pyarrow import parquet as pq
 
 from waypost.data.columns import Columns, build
 from waypost.data.dataset import Dataset
-from waypost.data.formats.arrays import BOUNDS, MARK, facts_of, known_count, ours, rows_of, task_of
-from waypost.data.formats.reading import Fields, plausible
+from waypost.data.formats.arrays import BOUNDS, MARK, facts_of, known_count, ours, plausible, rows_of, task_of
 from waypost.errors import WaypostError
 from waypost.files import replacing
 
@@ -56,16 +56,15 @@ def from_table(table: Any, columns: Columns, name: str) -> Dataset:
     if len(set(names)) < len(names):
         twice = sorted({each for each in names if names.count(each) > 1})
         raise WaypostError(f"{name}: more than one column is called {twice[0]!r}; rename them")
-    fields = Fields(names, lambda field: _values(table, field, name), lambda field: _holds_integers(table, field))
+    fields = {field: partial(_values, table.column(field), field, name) for field in names}
     if facts is None or columns.roles:
-        return build(fields, columns, name, **known_count(facts, columns))
+        return build(fields, columns, name, partial(_holds_integers, table.schema), **known_count(facts, columns))
     bounds = {bound: np.asarray(facts[bound], np.float32) for bound in BOUNDS if facts.get(bound) is not None}
     return ours(fields, facts, name, **bounds)
 
 
-def _values(table: Any, field: str, name: str) -> np.ndarray:
+def _values(column: Any, field: str, name: str) -> np.ndarray:
     """A column as an array; lists of one length become the rows of a matrix."""
-    column = table.column(field)
     kind = column.type
     if pa.types.is_dictionary(kind):
         column, kind = column.cast(kind.value_type), kind.value_type
@@ -93,9 +92,9 @@ def _matrix(column: Any, field: str, name: str) -> np.ndarray:
     return np.asarray(flat.to_numpy(zero_copy_only=False)).reshape(len(column), lengths[0] if lengths else 0)
 
 
-def _holds_integers(table: Any, field: str) -> bool:
+def _holds_integers(schema: Any, field: str) -> bool:
     """Whether a column holds integers or truth values, whatever NumPy makes of its empty cells."""
-    kind = table.schema.field(field).type
+    kind = schema.field(field).type
     kind = kind.value_type if _is_list(kind) or pa.types.is_dictionary(kind) else kind
     return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind))
 

@@ -176,7 +176,7 @@ def _scales(data: Measurements) -> Iterator[Finding]:
 
 
 def _jumps(data: Measurements) -> Iterator[Finding]:
-    dataset, jumps = data.dataset, data.motion.jumps
+    dataset, (jumps, _) = data.dataset, data.motion
     inside = np.flatnonzero(jumps & ~dataset.ends)
     if len(inside):
         yield finding("unmarked-resets", inside, places=len(inside))
@@ -187,7 +187,7 @@ def _jumps(data: Measurements) -> Iterator[Finding]:
 
 
 def _stillness(data: Measurements) -> Iterator[Finding]:
-    still = np.flatnonzero(data.motion.still)
+    still = np.flatnonzero(data.motion[1])
     if len(still) >= 0.5 * len(data.dataset):
         yield finding("nothing-moves", still, share=percent(len(still) / len(data.dataset)))
 
@@ -253,7 +253,7 @@ def _saturated(data: Measurements) -> Iterator[Finding]:
 
 
 def _one_episode(data: Measurements) -> Iterator[Finding]:
-    if len(data.dataset.episode_starts) == 1 < len(data.dataset) and not data.motion.jumps.any():
+    if len(data.dataset.episode_starts) == 1 < len(data.dataset) and not data.motion[0].any():
         yield finding("one-episode", 1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, astuple, dataclass
 from typing import Any, Literal
 
@@ -189,12 +190,8 @@ class Inspection:
         return f"most often {words}; {grouped(self.taken.count(0))} of {grouped(len(shares))} never"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON: no NaN, no tuples."""
-        record: dict[str, Any] = _plain(asdict(self))
-        return record
-
-
-# -- in words and as JSON --------------------------------------------------------------------------
+        """Plain JSON: null for NaN, lists for tuples."""
+        return json.loads(json.dumps(asdict(self)), parse_constant=lambda _: None)
 
 
 def percent(share: float) -> str:
@@ -207,14 +204,3 @@ def grouped(number: int) -> str:
 
 def short(number: float) -> str:
     return grouped(round(number)) if 1e4 <= abs(number) < 1e9 else f"{number:.4g}"
-
-
-def _plain(value: Any) -> Any:
-    """The same value in what JSON knows."""
-    if isinstance(value, dict):
-        return {name: _plain(part) for name, part in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(part) for part in value]
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value

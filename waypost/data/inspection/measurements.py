@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,15 +24,6 @@ LOUD, FAR = 3.0, 10.0
 """Typical steps that most columns make in a jump, and that one of them makes at least."""
 EDGE = 0.005
 """Share of an action's range that counts as being at the bound."""
-
-
-class Motion(NamedTuple):
-    """How the state changes from each row to its next state."""
-
-    jumps: Flags
-    """It changes so much at once that another episode must have begun."""
-    still: Flags
-    """Nothing changes."""
 
 
 class Measurements:
@@ -88,9 +79,10 @@ class Measurements:
         return np.bincount(actions[~np.isnan(actions)].astype(np.int64), minlength=count)
 
     @cached_property
-    def motion(self) -> Motion:
-        """Find unmarked resets: rows where most columns change far more than they ever do otherwise, for one row only.
+    def motion(self) -> tuple[Flags, Flags]:
+        """Rows where the state jumps, so that another episode must have begun, and rows where nothing changes.
 
+        It jumps where most columns change far more than they ever do otherwise, for one row only.
         A column takes part if its range is many of its typical steps, so that it could show a jump, and if it mostly
         moves, which a flag, a goal or a contact force does not. Contacts kick velocities but not positions, an angle
         wraps alone: neither moves most of the columns. A burst that does lasts for more than a row or comes in numbers;
@@ -121,7 +113,7 @@ class Measurements:
         loud &= dataset.next_valid
         alone = loud & ~np.append(stirred[1:], False) & ~np.append(False, stirred[:-1])
         resets = alone.sum() >= 2 and 2 * alone.sum() > loud.sum()
-        return Motion(alone if resets else np.zeros_like(alone), still & dataset.next_valid)
+        return alone if resets else np.zeros_like(alone), still & dataset.next_valid
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
