@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import json
+import subprocess
+import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import gymnasium as gym
 import h5py
 import minari
 import numpy as np
+import pandas as pd
 import pytest
 from minari.data_collector import EpisodeBuffer
 from minari.dataset.minari_storage import MinariStorage
@@ -38,6 +41,7 @@ def at(rows: int, where: Any) -> np.ndarray:
 def variants() -> dict[str, Dataset]:
     """What a file must be able to bring back."""
     maze = waypost.load("t-maze")
+    maze = maze.keep(np.arange(len(maze)) < 300)
     states, ends = steps([5, 1, 7, 3])
     rng = np.random.default_rng(1)
     rows = len(states)
@@ -45,10 +49,10 @@ def variants() -> dict[str, Dataset]:
     following = np.append(states[1:], states[-1:], axis=0)
     nearly = following * (1 + 1e-7 * rng.choice([-1, 1], following.shape)).astype(np.float32)
     return {
-        "built in": maze.keep(np.arange(len(maze)) < 300),
-        "action-free": maze.keep(np.arange(len(maze)) < 300).without_actions(),
-        "reward-free": maze.keep(np.arange(len(maze)) < 300).without_rewards(),
-        "states only": maze.keep(np.arange(len(maze)) < 300).without_rewards().without_actions(),
+        "built in": maze,
+        "action-free": maze.without_actions(),
+        "reward-free": maze.without_rewards(),
+        "states only": maze.without_rewards().without_actions(),
         "unknown next states": Dataset.from_arrays(states, timeouts=at(rows, ends), **own),
         "terminals with unknown next states": Dataset.from_arrays(states, terminals=at(rows, ends), **own),
         "nearly the following state": Dataset.from_arrays(states, nearly, timeouts=at(rows, ends), **own),
@@ -71,6 +75,9 @@ def discrete(count: int = 7) -> Dataset:
     )
 
 
+VARIANTS = variants()
+
+
 def assert_same(back: Dataset, data: Dataset) -> None:
     assert back.columns.keys() == data.columns.keys()
     for name in data.columns:
@@ -86,13 +93,21 @@ def assert_same(back: Dataset, data: Dataset) -> None:
     assert back.fingerprint() == data.fingerprint()
 
 
-@pytest.mark.parametrize("variant", variants())
-@pytest.mark.parametrize(("first", "second"), [*itertools.product(FORMATS, FORMATS)])
-def test_every_pair_of_formats_brings_everything_back(variant: str, first: str, second: str, tmp_path: Path) -> None:
-    data = variants()[variant]
-    waypost.save(data, tmp_path / f"a{first}")
-    waypost.save(waypost.load(tmp_path / f"a{first}"), tmp_path / f"b{second}")
-    assert_same(waypost.load(tmp_path / f"b{second}"), data)
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_every_format_brings_everything_back(variant: str, suffix: str, tmp_path: Path) -> None:
+    """Bit for bit, so whatever is converted from one to another comes back too."""
+    data = VARIANTS[variant]
+    waypost.save(data, tmp_path / f"a{suffix}")
+    assert_same(waypost.load(tmp_path / f"a{suffix}"), data)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_converting_through_all_formats_changes_nothing(variant: str, tmp_path: Path) -> None:
+    waypost.save(VARIANTS[variant], tmp_path / "a.npz")
+    for source, out in pairwise(("a.npz", "b", "c.parquet", "d.hdf5", "e.npz")):
+        waypost.convert(tmp_path / source, tmp_path / out)
+    assert_same(waypost.load(tmp_path / "e.npz"), VARIANTS[variant])
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
@@ -142,6 +157,66 @@ def test_nothing_is_overwritten_and_nothing_left_half_written(
     with pytest.raises(waypost.WaypostError, match=r"cannot be written.*No space left"):
         waypost.save(data, tmp_path / f"b{suffix}")
     assert sorted(tmp_path.rglob("*")) == before
+
+
+# -- what is not installed -------------------------------------------------------------------------------
+
+NEEDS = {
+    "log.hdf5": ("h5py", "HDF5", "hdf5"),
+    "log.h5": ("h5py", "HDF5", "hdf5"),
+    "log.parquet": ("pyarrow", "Parquet", "tables"),
+    "log.csv": ("pyarrow", "CSV", "tables"),
+    "log-v0": ("minari", "Minari", "minari"),
+}
+
+
+@pytest.mark.parametrize("name", NEEDS)
+def test_a_missing_package_is_named_with_its_extra(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package, title, extra = NEEDS[name]
+    path, way_out = tmp_path / name, f"needs {package}; pip install 'waypost[{extra}]'"
+    if name == "log.csv":
+        path.write_text("obs_0\n1\n2\n")
+    else:
+        waypost.save(VARIANTS["one row"], path)
+    monkeypatch.setitem(sys.modules, package, None)
+    for read in (waypost.load, recorded_task):
+        with pytest.raises(waypost.WaypostError) as error:
+            read(path)
+        assert str(error.value) == f"{path}: reading {title} {way_out}"
+    if name != "log.csv":
+        with pytest.raises(waypost.WaypostError) as error:
+            waypost.save(VARIANTS["one row"], tmp_path / f"other-{name}")
+        assert str(error.value) == f"{tmp_path / f'other-{name}'}: writing {title} {way_out}"
+    waypost.save(VARIANTS["one row"], tmp_path / "log.npz")
+    assert len(waypost.load(tmp_path / "log.npz")) == 1
+
+
+def test_a_name_and_a_table_need_packages_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = pd.DataFrame({"obs_0": [1.0, 2.0]})
+    for package in ("minari", "pyarrow"):
+        monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(
+        waypost.WaypostError, match=r"^some/set-v0: reading Minari needs minari; .*'waypost\[minari\]'$"
+    ):
+        waypost.load("some/set-v0")
+    with pytest.raises(waypost.WaypostError, match=r"^reading a table needs pyarrow; pip install 'waypost\[tables\]'$"):
+        waypost.load(frame)
+
+
+def test_importing_data_imports_no_optional_package() -> None:
+    """Seen without the package around it, whose `__init__` knows the environments."""
+    code = """if True:
+        import sys, types
+        package = types.ModuleType("waypost")
+        package.__path__ = [sys.argv[1]]
+        sys.modules["waypost"] = package
+        import waypost.data.convert, waypost.data.inspection, waypost.data.large, waypost.data.rewards
+        import waypost.data.stream
+        print([name for name in ("minari", "pyarrow", "h5py", "gymnasium", "jax") if name in sys.modules])
+    """
+    folder = str(Path(waypost.__file__).parent)
+    printed = subprocess.run([sys.executable, "-c", code, folder], capture_output=True, text=True, check=True).stdout
+    assert printed == "[]\n"
 
 
 # -- D4RL ------------------------------------------------------------------------------------------------

@@ -83,11 +83,12 @@ def test_a_window_serves_about_one_pass_in_whole_thousands() -> None:
         assert subject.updates == updates
 
 
-def test_wide_rows_make_smaller_windows() -> None:
+def test_wide_rows_make_smaller_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     data = walk(1000)
     like = {"wide": np.broadcast_to(np.float32(0), (1000, 1 << 20))}
     assert Stream(data, prepare, like, 10).windows == 8
-    wide = np.zeros((200, 1 << 19), np.float32)
+    monkeypatch.setattr("waypost.data.stream.WINDOW_BYTES", 1 << 19)
+    wide = np.zeros((200, 1 << 9), np.float32)
     assert len(sample(Dataset.from_arrays(wide, wide, copy=False))) < 150
 
 

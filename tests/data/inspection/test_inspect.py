@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from waypost.data.columns import Columns
 from waypost.data.dataset import Dataset
 from waypost.data.inspection import doubts, inspect
+from waypost.data.inspection.checks import TEXTS
 from waypost.data.inspection.findings import Finding, Inspection, Spread, Support
+from waypost.data.sources import load
 from waypost.errors import WaypostError
 
 ROWS, LENGTH = 2400, 60
@@ -72,6 +76,25 @@ def test_sound_data_have_no_findings() -> None:
     assert found.findings == ()
     assert found.verdict == "2 400 transitions in 60 episodes: nothing to fix"
     assert doubts(data()) == []
+
+
+def test_whatever_can_be_loaded_can_be_inspected_even_if_load_refuses_it(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("x,y\n1,0.5\n2,\n3,0.25\n")
+    columns = Columns(observations=("x",), rewards="y")
+    with pytest.raises(WaypostError, match="rewards are NaN"):
+        load(tmp_path / "log.csv", columns)
+    found = inspect(tmp_path / "log.csv", columns=columns)
+    assert (found.name, found.rows) == (str(tmp_path / "log.csv"), 3)
+    assert [(each.what, each.rows) for each in found.of_level("error")] == [("not-finite", (1,))]
+    assert inspect({"obs": np.arange(4.0)}).rows == 4
+
+
+def test_every_finding_is_documented() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "inspect.md").read_text()
+    for level, texts in TEXTS.items():
+        section = page[page.index(f"## {level.capitalize()}s") :].partition("\n## ")[0]
+        for what in texts:
+            assert f"`{what.partition(' ')[0]}`" in section
 
 
 # -- facts -----------------------------------------------------------------------------------------
