@@ -1,8 +1,9 @@
-"""How much memory there is: the machine's, the control group's, the process's own limit."""
+"""What there is: memory of the machine, the control group and the process, and optional packages."""
 
 from __future__ import annotations
 
 import resource
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,15 @@ import pytest
 
 import waypost.resources as memory
 from waypost.errors import WaypostError
-from waypost.resources import available_memory, device_memory, enough_memory
+from waypost.resources import available_memory, device_memory, enough_memory, require
+
+
+def test_a_missing_package_is_named_with_the_extra_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert require("json.decoder", "all", "this").JSONDecoder
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(WaypostError) as error:
+        require("pyarrow.parquet", "tables", "log.parquet: reading Parquet")
+    assert str(error.value) == "log.parquet: reading Parquet needs pyarrow; pip install 'waypost[tables]'"
 
 
 def test_there_is_memory() -> None:

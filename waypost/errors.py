@@ -1,8 +1,8 @@
-"""What went wrong, in words for the person who can put it right."""
+"""What went wrong, in words for the person who can fix it."""
 
 
 class WaypostError(Exception):
-    """A mistake the user can mend: the message names the file or field and the way out.
+    """A mistake the user can fix: the message names the file or field and what to do.
 
     The command line prints it on one line and exits with code 2, without a traceback.
     """
@@ -13,7 +13,7 @@ class DivergenceError(WaypostError):
 
 
 class MissingPart(WaypostError):
-    """An agent was asked for something that a part it was left without would have to do."""
+    """An agent was asked for something that needs a part it does not have."""
 
 
 class InterruptedRun(Exception):

@@ -1,4 +1,4 @@
-"""Arrays and records on disk: written whole or not at all, read without running anything."""
+"""Arrays and records on disk: written completely or not at all, read without running any code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.numpy import save
 
 from waypost.errors import WaypostError
@@ -21,7 +21,7 @@ from waypost.errors import WaypostError
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A file beside `path` to write to; it takes the place of `path` once it is whole, and is gone if it never is."""
+    """A temporary file beside `path`; it replaces `path` when it is complete, and is deleted after an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     os.close(descriptor)
@@ -37,8 +37,24 @@ def replacing(path: Path) -> Iterator[Path]:
         raise
 
 
+@contextmanager
+def reading(path: Path, kind: str) -> Iterator[None]:
+    """Whatever goes wrong while a file is parsed becomes one line that names it."""
+    if not path.exists():
+        raise WaypostError(f"{path}: there is no such file")
+    try:
+        yield
+    except WaypostError:
+        raise
+    except MemoryError:
+        raise WaypostError(f"{path}: does not fit in memory; convert it in parts, or see docs/large-data.md") from None
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise WaypostError(f"{path}: damaged or not {kind} ({reason})") from None
+
+
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file so that a reader, or a crash at any moment, finds the old one or the new one, whole."""
+    """Write a file so that at any moment, even after a crash, either the old or the new one is there, complete."""
     with replacing(path) as temporary:
         temporary.write_bytes(content)
 
@@ -52,12 +68,8 @@ def write_json(path: Path, record: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    try:
+    with reading(path, "a JSON file"):
         return json.loads(path.read_text())
-    except FileNotFoundError:
-        raise WaypostError(f"{path}: there is no such file") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise WaypostError(f"{path}: not a JSON file ({error})") from None
 
 
 def write_arrays(path: Path, arrays: dict[str, np.ndarray], record: Any = None) -> None:
@@ -68,14 +80,9 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray], record: Any = None) 
 
 def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], Any]:
     """The arrays and the record of a file by `write_arrays`."""
-    try:
-        with safe_open(path, framework="numpy") as file:
-            record = json.loads((file.metadata() or {}).get("record", "null"))
-            return {name: file.get_tensor(name) for name in file.keys()}, record  # noqa: SIM118
-    except FileNotFoundError:
-        raise WaypostError(f"{path}: there is no such file") from None
-    except (SafetensorError, json.JSONDecodeError) as error:
-        raise WaypostError(f"{path}: damaged or not a safetensors file ({error})") from None
+    with reading(path, "a safetensors file"), safe_open(path, framework="numpy") as file:
+        record = json.loads((file.metadata() or {}).get("record", "null"))
+        return {name: file.get_tensor(name) for name in file.keys()}, record  # noqa: SIM118
 
 
 def table(columns: list[str], rows: list[dict[str, Any]]) -> str:

@@ -1,12 +1,13 @@
-"""How much memory there is, and one clear line where it does not suffice."""
+"""What the machine and the installation have: memory and optional packages, and one clear line where they do not."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from waypost.errors import WaypostError
 
@@ -30,13 +31,24 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def require(module: str, extra: str, purpose: str) -> Any:
+    """Import an optional module; where it is missing, the error names the extra that brings it.
+
+    `purpose` begins the message: require("pyarrow", "tables", "log.parquet: reading Parquet").
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError:
+        raise WaypostError(f"{purpose} needs {module.partition('.')[0]}; pip install 'waypost[{extra}]'") from None
+
+
 def available_memory() -> int:
-    """Bytes this process may still ask for: what the machine has free, within the limits set for it."""
+    """Bytes this process may still allocate: what the machine has free, within the limits set for it."""
     return max(0, min([_machine(), *_control_groups(Path("/")), *_process()]))
 
 
 def device_memory(device: jax.Device) -> int | None:
-    """Bytes that are free on a device with memory of its own, as far as it says."""
+    """Bytes that are free on a device with its own memory, if it says so."""
     statistics = device.memory_stats()
     if not statistics or "bytes_limit" not in statistics:
         return None
@@ -45,30 +57,24 @@ def device_memory(device: jax.Device) -> int | None:
 
 @contextmanager
 def enough_memory(name: str) -> Iterator[None]:
-    """Whoever runs out of memory, NumPy or XLA, says so in one line with the way out."""
+    """If NumPy or XLA run out of memory, say so in one line with the way out."""
     import jax
 
     try:
         yield
-    except MemoryError:
-        raise _too_large(name) from None
-    except jax.errors.JaxRuntimeError as error:
-        if "RESOURCE_EXHAUSTED" not in str(error) and "out of memory" not in str(error).lower():
+    except (MemoryError, jax.errors.JaxRuntimeError) as error:
+        exhausted = "RESOURCE_EXHAUSTED" in str(error) or "out of memory" in str(error).lower()
+        if not isinstance(error, MemoryError) and not exhausted:
             raise
-        raise _too_large(name) from None
-
-
-def _too_large(name: str) -> WaypostError:
-    return WaypostError(
-        f"{name}: does not fit in memory; stream it from a file: `waypost convert {name} OUT.npz`, then --stream always"
-    )
+        way_out = f"stream it from a file: `waypost convert {name} OUT.npz`, then --stream always"
+        raise WaypostError(f"{name}: does not fit in memory; {way_out}") from None
 
 
 def _machine() -> int:
     found = _table(Path("/proc/meminfo")).get("MemAvailable")
     if found is not None:
         return found * 1024
-    with suppress(AttributeError, ValueError, OSError):  # as far as the system tells
+    with suppress(AttributeError, ValueError, OSError):  # not every system says
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return 1 << 62
 
@@ -80,17 +86,17 @@ def _process() -> list[int]:
     except ImportError:  # no such thing on Windows
         return []
     used = _table(Path("/proc/self/status"))
-    rooms = []
+    left = []
     for kind, line in ((resource.RLIMIT_DATA, "VmData"), (resource.RLIMIT_AS, "VmSize")):
         limit = resource.getrlimit(kind)[0]
         if limit != resource.RLIM_INFINITY:
-            rooms.append(limit - used.get(line, 0) * 1024)
-    return rooms
+            left.append(limit - used.get(line, 0) * 1024)
+    return left
 
 
 def _control_groups(root: Path) -> list[int]:
     """What is left in each control group this process belongs to; cached files give way when memory is needed."""
-    rooms = []
+    left = []
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, kind, place = line.split(":", 2)
         if kind not in _CGROUPS:
@@ -101,11 +107,11 @@ def _control_groups(root: Path) -> list[int]:
             limit, used = (_text(folder / name).strip() for name in (limit_file, used_file))
             if limit.isdecimal() and used.isdecimal():
                 statistics = _table(folder / "memory.stat")
-                rooms.append(int(limit) - int(used) + sum(statistics.get(each, 0) for each in cached))
+                left.append(int(limit) - int(used) + sum(statistics.get(each, 0) for each in cached))
             if folder == root / top:
                 break
             folder = folder.parent
-    return rooms
+    return left
 
 
 def _table(path: Path) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Words every room shares."""
+"""Types that every room shares."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
 
 Count = Callable[[int, int], None]
-"""Told how many of how many are done."""
+"""Called with how many are done, and of how many."""
 
 Convention = Literal["recorded", "goal", "centred-goal", "return-range"]
 """How rewards are rewritten for learning.

@@ -17,7 +17,7 @@ from waypost.errors import WaypostError
 
 def walk_choosing() -> Dataset:
     """The same walk with three discrete actions."""
-    return replace(walk(), actions=(np.arange(60) % 3).astype(np.float32)[:, None]).numbered(3)
+    return replace(walk(), actions=(np.arange(60) % 3).astype(np.float32)[:, None]).with_action_count(3)
 
 
 def verdicts(dataset: Dataset) -> dict[str, tuple[bool, str]]:
@@ -84,7 +84,7 @@ def test_an_algorithm_that_cannot_learn_says_who_can(monkeypatch: pytest.MonkeyP
     with pytest.raises(WaypostError, match=r"^walk: pusher cannot learn from it: actions are dis.*: por, bc, [^;]*$"):
         able(walk_choosing(), "pusher")
     with pytest.raises(WaypostError, match=r"; these can: .*por.*; if the actions are sizes, say --columns.choices 0$"):
-        able(replace(walk_choosing(), action_count_said=False), "pusher")
+        able(replace(walk_choosing(), action_kind_declared=False), "pusher")
     with pytest.raises(WaypostError, match=r"bc10 .*all data at once.*these can: por, bc, onestep.*or --stream never$"):
         able(walk(), "bc10", streamed=True)
     assert able(walk(), "bc10") is ALGORITHMS["bc10"]

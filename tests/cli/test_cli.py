@@ -233,10 +233,10 @@ def test_a_log_of_choices_trains_with_one_command(capfd: pytest.CaptureFixture[s
     code, out, err = call(capfd, "inspect", log, "--json")
     assert code == 0
     assert json.loads(out.splitlines()[-1])["action_count"] == 3
-    assert "3 numbered actions" in err
+    assert "3 discrete actions" in err
     code, _, err = call(capfd, "train", "bc", "--data", log, "--out", tmp_path / "run", *small)
     assert code == 0
-    assert "taken as numbers of 3 choices; if they are sizes, say --columns.choices 0" in " ".join(err.split())
+    assert "taken as 3 discrete actions; if they are continuous, say --columns.choices 0" in " ".join(err.split())
     policy = waypost.Policy.load(tmp_path / "run")
     assert policy.spec.action_count == 3
     assert policy.act([0.5]) in (0, 1, 2)
@@ -250,7 +250,7 @@ def test_a_log_of_choices_trains_with_one_command(capfd: pytest.CaptureFixture[s
     assert (code, "columns.choices = 5, asked for 0" in err) == (2, True)
     code, _, err = call(capfd, "train", "bc", "--data", log, "--out", tmp_path / "x", "--columns.choices", 2, *small)
     assert code == 2
-    assert "action 2 in row 2; 2 numbered actions are whole numbers from 0 to 1" in err
+    assert "action 2 in row 2; 2 discrete actions are whole numbers from 0 to 1" in err
 
 
 def test_convert_transforms_on_the_way(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:

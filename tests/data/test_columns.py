@@ -222,13 +222,13 @@ def test_a_file_may_say_that_a_next_state_is_unknown(tmp_path: Path) -> None:
     assert data.episode_lengths.tolist() == [3, 2]
 
 
-# -- numbered actions ------------------------------------------------------------------------------------
+# -- discrete actions ------------------------------------------------------------------------------------
 
 CHOICES = "obs_0,action,episode\n0.5,2,a\n1.5,0,a\n2.5,2,a\n7.5,0,b\n8.5,1,b\n"
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "pandas", "pyarrow", "mapping", "npz", "lists"])
-def test_a_column_stored_as_integers_holds_numbers_of_choices(kind: str, tmp_path: Path) -> None:
+def test_a_column_stored_as_integers_holds_discrete_actions(kind: str, tmp_path: Path) -> None:
     """That is what every library writes."""
     (tmp_path / "log.csv").write_text(CHOICES)
     frame = pd.read_csv(tmp_path / "log.csv")
@@ -246,15 +246,18 @@ def test_a_column_stored_as_integers_holds_numbers_of_choices(kind: str, tmp_pat
         "lists": table.set_column(1, "action", pa.array([[2], [0], [2], [0], [1]])),
     }[kind]
     data = waypost.load(source)
-    assert (data.action_count, data.action_count_said) == (3, False)
+    assert (data.action_count, data.action_kind_declared) == (3, False)
     assert data.actions[:, 0].tolist() == [2, 0, 2, 0, 1]
     assert len(data.notes) == 1
-    assert "whole numbers: taken as numbers of 3 choices; if they are sizes, say --columns.choices 0" in data.notes[0]
+    assert (
+        "stored as integers: taken as 3 discrete actions; if they are continuous, say --columns.choices 0"
+        in data.notes[0]
+    )
     said = waypost.load(source, Columns(choices=4))
-    assert (said.action_count, said.action_count_said, said.notes) == (4, True, ())
-    sizes = waypost.load(source, Columns(choices=0))
-    assert (sizes.action_count, sizes.action_count_said, sizes.notes) == (None, True, ())
-    with pytest.raises(WaypostError, match="action 2 in row 0; 2 numbered actions are whole numbers from 0 to 1"):
+    assert (said.action_count, said.action_kind_declared, said.notes) == (4, True, ())
+    continuous = waypost.load(source, Columns(choices=0))
+    assert (continuous.action_count, continuous.action_kind_declared, continuous.notes) == (None, True, ())
+    with pytest.raises(WaypostError, match="action 2 in row 0; 2 discrete actions are whole numbers from 0 to 1"):
         waypost.load(source, Columns(choices=2))
 
 
@@ -269,28 +272,28 @@ def test_a_column_stored_as_integers_holds_numbers_of_choices(kind: str, tmp_pat
         (np.array([0, 998, 999]), 1000),
         (np.array([0, 998, 1000]), None),
     ],
-    ids=["floats", "negative", "two columns", "truth values", "one choice only", "many", "too many"],
+    ids=["floats", "negative", "two columns", "truth values", "one action only", "many", "too many"],
 )
-def test_what_is_taken_for_numbers_of_choices(actions: np.ndarray, count: int | None) -> None:
+def test_what_is_taken_as_discrete(actions: np.ndarray, count: int | None) -> None:
     data = waypost.load({"observations": np.arange(3.0), "actions": actions})
     assert data.action_count == count
     assert len(data.notes) == (count is not None or actions.max() >= 1000)
 
 
-def test_too_many_to_be_choices_is_said_and_can_be_overruled() -> None:
+def test_too_many_to_be_discrete_is_said_and_can_be_overruled() -> None:
     table = {"observations": np.arange(3.0), "actions": np.array([0, 5000, 70])}
-    assert "whole numbers up to 5000: taken as sizes; if they are numbers of choices" in waypost.load(table).notes[0]
+    assert "stored as integers up to 5000: taken as continuous; if they are discrete" in waypost.load(table).notes[0]
     assert waypost.load(table, Columns(choices=5001)).action_count == 5001
 
 
-def test_floats_can_be_said_to_be_numbers_of_choices() -> None:
+def test_floats_can_be_declared_discrete() -> None:
     table = {"observations": np.arange(3.0), "actions": np.array([0.0, 2, 1])}
     assert waypost.load(table, Columns(choices=3)).action_count == 3
     with pytest.raises(WaypostError, match="arrays: has no actions"):
         waypost.load({"observations": np.arange(3.0)}, Columns(choices=3))
 
 
-def test_empty_cells_where_an_episode_arrived_leave_the_others_whole(tmp_path: Path) -> None:
+def test_empty_cells_where_an_episode_arrived_leave_the_others_integers(tmp_path: Path) -> None:
     """NumPy has no empty integer, so what the file holds must be asked of the table."""
     (tmp_path / "log.csv").write_text("obs_0,action,episode\n0.5,2,a\n1.5,0,a\n2.5,,a\n7.5,1,b\n8.5,,b\n")
     data = waypost.load(tmp_path / "log.csv")
@@ -300,13 +303,13 @@ def test_empty_cells_where_an_episode_arrived_leave_the_others_whole(tmp_path: P
     assert waypost.load(tmp_path / "log.csv").action_count is None
 
 
-def test_the_files_of_a_folder_need_not_all_show_every_choice(tmp_path: Path) -> None:
+def test_the_files_of_a_folder_need_not_all_show_every_action(tmp_path: Path) -> None:
     for name, actions in (("a", (0, 1)), ("b", (0, 0)), ("c", (3, 1))):
         rows = "".join(f"{row}.5,{action}\n" for row, action in enumerate(actions))
         (tmp_path / f"{name}.csv").write_text(f"obs_0,action\n{rows}")
     data = waypost.load(tmp_path)
     assert data.action_count == 4
-    assert "numbers of 4 choices" in data.notes[0]
+    assert "4 discrete actions" in data.notes[0]
     assert convert(tmp_path, tmp_path / "out" / "all.npz") == 6
     assert waypost.load(tmp_path / "out" / "all.npz").action_count == 4
     assert waypost.load(tmp_path, Columns(choices=5)).action_count == 5

@@ -63,7 +63,7 @@ def test_episodes_are_cut_where_the_next_row_begins_somewhere_else() -> None:
 
 
 def test_jumps_are_found_across_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("waypost.data.dataset.BLOCK", 2)
+    monkeypatch.setattr("waypost.data.validation.BLOCK", 2)
     test_episodes_are_cut_where_the_next_row_begins_somewhere_else()
     with pytest.raises(WaypostError, match=r"rewards are NaN or infinite in 2 of 7 rows \(1, 6\)"):
         line(rewards=np.where(np.isin(np.arange(7), (1, 6)), np.nan, 0))
@@ -153,12 +153,12 @@ def test_nothing_can_be_written_and_the_source_stays_writable() -> None:
 def test_relabelling_cuts_at_new_terminals() -> None:
     seen: list[Any] = []
 
-    def judge(observations: np.ndarray, actions: np.ndarray | None, following: np.ndarray) -> Labels:
+    def label(observations: np.ndarray, actions: np.ndarray | None, following: np.ndarray) -> Labels:
         seen.append((observations, actions, following))
         return Labels(-following[:, 0], following[:, 0] == 4)
 
     data = line()
-    relabelled = data.relabel(judge)
+    relabelled = data.relabel(label)
     # The row that goes on from where the task has ended is gone.
     assert relabelled.observations[:, 0].tolist() == [0, 1, 2, 3, 5, 6]
     assert relabelled.rewards.tolist() == [-1, -2, -2.5, -4, -6, -6.5]
@@ -182,7 +182,7 @@ def test_keeping_rows_cuts_where_one_is_missing() -> None:
 SOME = np.random.default_rng(0).normal(2.0, 3.0, size=(24, 3)).astype(np.float32)
 
 
-def test_moments_are_mean_and_deviation_per_column() -> None:
+def test_moments_are_mean_and_standard_deviation_per_column() -> None:
     mean, std = moments(SOME)
     assert np.allclose(mean, [sum(column) / 24 for column in SOME.T])
     assert np.allclose(std, [np.sqrt(sum((column - column.mean()) ** 2) / 24) for column in SOME.T])
@@ -217,92 +217,97 @@ def test_the_fingerprint_is_that_of_the_contents() -> None:
     assert line().named("other").fingerprint() == line().fingerprint()
     for change in ({"rewards": np.zeros(7)}, {"terminals": np.zeros(7)}, {"next_valid": np.arange(7) != 2}):
         assert line(**change).fingerprint() != line().fingerprint()
-    # The same numbers mean something else where they are numbers of choices.
-    assert len({data.fingerprint() for data in (sizes(), sizes().numbered(4), sizes().numbered(5))}) == 3
+    # The same numbers mean something else where they are discrete actions.
+    assert (
+        len({data.fingerprint() for data in (whole(), whole().with_action_count(4), whole().with_action_count(5))}) == 3
+    )
 
 
-# -- numbered actions ------------------------------------------------------------------------------
+# -- discrete actions ------------------------------------------------------------------------------
 
 
-def sizes(**changes: Any) -> Dataset:
+def whole(**changes: Any) -> Dataset:
     return line(**{"actions": np.array([1, 3, 1, 2, 3, 1, 1]), **changes})
 
 
-def test_actions_are_numbers_of_choices_where_somebody_says_so() -> None:
-    for data in (sizes(action_count=5), sizes().numbered(5), sizes(action_low=-9).numbered(5)):
-        assert (data.action_count, data.action_count_said, data.action_size) == (5, True, 1)
+def test_actions_are_discrete_where_somebody_says_so() -> None:
+    for data in (whole(action_count=5), whole().with_action_count(5), whole(action_low=-9).with_action_count(5)):
+        assert (data.action_count, data.action_kind_declared, data.action_size) == (5, True, 1)
         assert data.actions[:, 0].tolist() == [1, 3, 1, 2, 3, 1, 1]
         assert (data.action_low.tolist(), data.action_high.tolist()) == ([0], [4])
         assert data.top(0.5).action_count == data.split(0.4)[0].action_count == 5
-        again = data.numbered(0)
+        again = data.with_action_count(0)
         assert (again.action_count, again.action_low.tolist(), again.action_high.tolist()) == (None, [1], [3])
         free = data.without_actions()
-        assert (free.action_count, free.action_count_said) == (None, False)
-    assert sizes().action_count is None
-    # Sizes keep their bounds.
-    assert sizes(action_low=-9.0).numbered(0).action_low.tolist() == [-9]
+        assert (free.action_count, free.action_kind_declared) == (None, False)
+    assert whole().action_count is None
+    # Continuous actions keep their bounds.
+    assert whole(action_low=-9.0).with_action_count(0).action_low.tolist() == [-9]
 
 
 @pytest.mark.parametrize(
     ("actions", "count", "message"),
     [
-        ([1, 3, 1, 2, 3, 1, 1], 3, "action 3 in row 1; 3 numbered actions are whole numbers from 0 to 2"),
-        ([1, 0, 1, 0, 0.5, 1, 1], 2, "action 0.5 in row 4; 2 numbered actions are whole"),
+        ([1, 3, 1, 2, 3, 1, 1], 3, "action 3 in row 1; 3 discrete actions are whole numbers from 0 to 2"),
+        ([1, 0, 1, 0, 0.5, 1, 1], 2, "action 0.5 in row 4; 2 discrete actions are whole"),
         ([1, 0, 1, 0, 1, 1, -1], 2, "action -1 in row 6"),
-        ([0, 0, 0, 0, 0, 0, 0], 1, "1 numbered actions in 1 column; 2 to 16777216, in one column, are possible"),
-        ([0, 0, 0, 0, 0, 0, 0], -2, "-2 numbered actions in 1 column; 2 to"),
-        ([0, 0, 0, 0, 0, 0, 0], 1 << 40, "1099511627776 numbered actions in 1 column; 2 to"),
-        (np.zeros((7, 2)), 2, "2 numbered actions in 2 columns; 2 to 16777216, in one column"),
+        ([0, 0, 0, 0, 0, 0, 0], 1, "1 discrete actions in 1 column; 2 to 16777216, in one column, are possible"),
+        ([0, 0, 0, 0, 0, 0, 0], -2, "-2 discrete actions in 1 column; 2 to"),
+        ([0, 0, 0, 0, 0, 0, 0], 1 << 40, "1099511627776 discrete actions in 1 column; 2 to"),
+        (np.zeros((7, 2)), 2, "2 discrete actions in 2 columns; 2 to 16777216, in one column"),
     ],
 )
-def test_what_cannot_be_a_number_of_a_choice_is_named(
+def test_what_cannot_be_a_discrete_action_is_named(
     actions: Any, count: int, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("waypost.data.dataset.BLOCK", 2)
+    monkeypatch.setattr("waypost.data.validation.BLOCK", 2)
     for make in (
-        lambda: sizes(actions=np.array(actions), action_count=count),
-        lambda: line(actions=np.array(actions)).numbered(count),
+        lambda: whole(actions=np.array(actions), action_count=count),
+        lambda: line(actions=np.array(actions)).with_action_count(count),
     ):
         with pytest.raises(WaypostError, match=message):
             make()
 
 
-def test_missing_numbers_are_found_where_all_missing_ones_are() -> None:
-    broken = sizes(actions=np.array([1, np.nan, 1, 2, np.inf, 1, 1]), action_count=5, finite=False)
+def test_missing_discrete_actions_are_found_as_other_missing_numbers_are() -> None:
+    broken = whole(actions=np.array([1, np.nan, 1, 2, np.inf, 1, 1]), action_count=5, finite=False)
     with pytest.raises(WaypostError, match=r"actions are NaN or infinite in 2 of 7 rows \(1, 4\)"):
         broken.checked()
     with pytest.raises(WaypostError, match="has no actions"):
-        line(actions=None).numbered(3)
+        line(actions=None).with_action_count(3)
 
 
-def test_joined_data_have_the_choices_of_all() -> None:
-    other = sizes(actions=np.array([0, 0, 4, 0, 0, 0, 0]))
-    said, judged = sizes().numbered(4), sizes().numbered(4, said=False)
-    wider = other.numbered(5, said=False)
+def test_joined_data_have_the_discrete_actions_of_all() -> None:
+    other = whole(actions=np.array([0, 0, 4, 0, 0, 0, 0]))
+    declared, inferred = whole().with_action_count(4), whole().with_action_count(4, declared=False)
+    wider = other.with_action_count(5, declared=False)
     for parts, count, sure in (
-        ((said, said), 4, True),
-        ((judged, wider), 5, False),
-        ((wider, judged), 5, False),
-        ((judged, said), 4, True),
-        ((judged, other.numbered(7), wider), 7, True),
-        # One that looks like choices beside one that does not: a column where half of the files hold whole numbers.
-        ((judged, line()), None, False),
-        ((line(), wider, judged), None, False),
-        ((judged, sizes().numbered(0)), None, True),
+        ((declared, declared), 4, True),
+        ((inferred, wider), 5, False),
+        ((wider, inferred), 5, False),
+        ((inferred, declared), 4, True),
+        ((inferred, other.with_action_count(7), wider), 7, True),
+        # One that looks discrete beside one that does not: a column where half of the files hold whole numbers.
+        ((inferred, line()), None, False),
+        ((line(), wider, inferred), None, False),
+        ((inferred, whole().with_action_count(0)), None, True),
     ):
-        whole = concatenate(parts)
-        assert (whole.action_count, whole.action_count_said) == (count, sure)
-        bounds = (0, count - 1) if count else (min(whole.actions), max(whole.actions))
-        assert (whole.action_low[0], whole.action_high[0]) == bounds
-        noted = [note for note in whole.notes if "whole numbers" in note]
+        joined = concatenate(parts)
+        assert (joined.action_count, joined.action_kind_declared) == (count, sure)
+        bounds = (0, count - 1) if count else (min(joined.actions), max(joined.actions))
+        assert (joined.action_low[0], joined.action_high[0]) == bounds
+        noted = [note for note in joined.notes if "as integers" in note]
         assert len(noted) == (count is not None and not sure)
-        assert all(f"numbers of {count} choices" in note for note in noted)
-    assert concatenate([judged, line(actions=None)]).notes == ()
+        assert all(f"{count} discrete actions" in note for note in noted)
+    assert concatenate([inferred, line(actions=None)]).notes == ()
     for parts, message in (
-        ((said, other.numbered(5)), "4 numbered actions and 5 numbered actions in different parts; say with --columns"),
-        ((said, wider), "4 numbered actions and 5 numbered actions"),
-        ((line(), said), "actions that are not numbered and 4 numbered actions"),
-        ((said, sizes().numbered(0)), "4 numbered actions and actions that are not numbered"),
+        (
+            (declared, other.with_action_count(5)),
+            "4 discrete and 5 discrete actions in different parts; say with --columns",
+        ),
+        ((declared, wider), "4 discrete and 5 discrete actions"),
+        ((line(), declared), "continuous and 4 discrete actions"),
+        ((declared, whole().with_action_count(0)), "4 discrete and continuous actions"),
     ):
         with pytest.raises(WaypostError, match=message):
             concatenate(parts)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import json
+import subprocess
+import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import gymnasium as gym
 import h5py
 import minari
 import numpy as np
+import pandas as pd
 import pytest
 from minari.data_collector import EpisodeBuffer
 from minari.dataset.minari_storage import MinariStorage
@@ -38,6 +41,7 @@ def at(rows: int, where: Any) -> np.ndarray:
 def variants() -> dict[str, Dataset]:
     """What a file must be able to bring back."""
     maze = waypost.load("t-maze")
+    maze = maze.keep(np.arange(len(maze)) < 300)
     states, ends = steps([5, 1, 7, 3])
     rng = np.random.default_rng(1)
     rows = len(states)
@@ -45,21 +49,21 @@ def variants() -> dict[str, Dataset]:
     following = np.append(states[1:], states[-1:], axis=0)
     nearly = following * (1 + 1e-7 * rng.choice([-1, 1], following.shape)).astype(np.float32)
     return {
-        "built in": maze.keep(np.arange(len(maze)) < 300),
-        "action-free": maze.keep(np.arange(len(maze)) < 300).without_actions(),
-        "reward-free": maze.keep(np.arange(len(maze)) < 300).without_rewards(),
-        "states only": maze.keep(np.arange(len(maze)) < 300).without_rewards().without_actions(),
+        "built in": maze,
+        "action-free": maze.without_actions(),
+        "reward-free": maze.without_rewards(),
+        "states only": maze.without_rewards().without_actions(),
         "unknown next states": Dataset.from_arrays(states, timeouts=at(rows, ends), **own),
         "terminals with unknown next states": Dataset.from_arrays(states, terminals=at(rows, ends), **own),
         "nearly the following state": Dataset.from_arrays(states, nearly, timeouts=at(rows, ends), **own),
         "one row": Dataset.from_arrays(states[:1], actions=own["actions"][:1], rewards=own["rewards"][:1]),
         "named": Dataset.from_arrays(states, timeouts=at(rows, ends), observation_names=("x", "ÿ, b", "c.d"), **own),
-        "numbered actions": numbered(),
+        "discrete actions": discrete(),
     }
 
 
-def numbered(count: int = 7) -> Dataset:
-    """Choices of which the last is never taken."""
+def discrete(count: int = 7) -> Dataset:
+    """Discrete actions of which the last is never taken."""
     states, ends = steps([5, 1, 7, 3])
     rng = np.random.default_rng(2)
     return Dataset.from_arrays(
@@ -69,6 +73,9 @@ def numbered(count: int = 7) -> Dataset:
         timeouts=at(len(states), ends),
         action_count=count,
     )
+
+
+VARIANTS = variants()
 
 
 def assert_same(back: Dataset, data: Dataset) -> None:
@@ -82,33 +89,41 @@ def assert_same(back: Dataset, data: Dataset) -> None:
         assert (bound is None and other is None) or bound.tobytes() == other.tobytes()
     assert back.task == data.task
     assert back.observation_names == data.observation_names
-    assert (back.action_count, back.action_count_said) == (data.action_count, data.action_count is not None)
+    assert (back.action_count, back.action_kind_declared) == (data.action_count, data.action_count is not None)
     assert back.fingerprint() == data.fingerprint()
 
 
-@pytest.mark.parametrize("variant", variants())
-@pytest.mark.parametrize(("first", "second"), [*itertools.product(FORMATS, FORMATS)])
-def test_every_pair_of_formats_brings_everything_back(variant: str, first: str, second: str, tmp_path: Path) -> None:
-    data = variants()[variant]
-    waypost.save(data, tmp_path / f"a{first}")
-    waypost.save(waypost.load(tmp_path / f"a{first}"), tmp_path / f"b{second}")
-    assert_same(waypost.load(tmp_path / f"b{second}"), data)
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_every_format_brings_everything_back(variant: str, suffix: str, tmp_path: Path) -> None:
+    """Bit for bit, so whatever is converted from one to another comes back too."""
+    data = VARIANTS[variant]
+    waypost.save(data, tmp_path / f"a{suffix}")
+    assert_same(waypost.load(tmp_path / f"a{suffix}"), data)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_converting_through_all_formats_changes_nothing(variant: str, tmp_path: Path) -> None:
+    waypost.save(VARIANTS[variant], tmp_path / "a.npz")
+    for source, out in pairwise(("a.npz", "b", "c.parquet", "d.hdf5", "e.npz")):
+        waypost.convert(tmp_path / source, tmp_path / out)
+    assert_same(waypost.load(tmp_path / "e.npz"), VARIANTS[variant])
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-def test_what_a_file_says_of_numbered_actions_can_be_overruled(suffix: str, tmp_path: Path) -> None:
-    waypost.save(numbered(), tmp_path / f"a{suffix}")
+def test_what_a_file_says_of_discrete_actions_can_be_overruled(suffix: str, tmp_path: Path) -> None:
+    waypost.save(discrete(), tmp_path / f"a{suffix}")
     assert waypost.load(tmp_path / f"a{suffix}", waypost.Columns(choices=9)).action_count == 9
-    sizes = waypost.load(tmp_path / f"a{suffix}", waypost.Columns(choices=0))
-    assert sizes.action_count is None
-    assert (sizes.action_low[0], sizes.action_high[0]) == (sizes.actions.min(), sizes.actions.max())
-    with pytest.raises(waypost.WaypostError, match="2 numbered actions are whole numbers from 0 to 1"):
+    data = waypost.load(tmp_path / f"a{suffix}", waypost.Columns(choices=0))
+    assert data.action_count is None
+    assert (data.action_low[0], data.action_high[0]) == (data.actions.min(), data.actions.max())
+    with pytest.raises(waypost.WaypostError, match="2 discrete actions are whole numbers from 0 to 1"):
         waypost.load(tmp_path / f"a{suffix}", waypost.Columns(choices=2))
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".hdf5", ".parquet"])
-def test_choosing_other_roles_leaves_actions_numbered(suffix: str, tmp_path: Path) -> None:
-    waypost.save(numbered(), tmp_path / f"a{suffix}")
+def test_choosing_other_roles_leaves_actions_discrete(suffix: str, tmp_path: Path) -> None:
+    waypost.save(discrete(), tmp_path / f"a{suffix}")
     assert waypost.load(tmp_path / f"a{suffix}", waypost.Columns(timeouts="next_valid")).action_count == 7
     # Another column in the place of the actions has nothing to do with what the file says of these.
     other = waypost.load(tmp_path / f"a{suffix}", waypost.Columns(actions=("rewards",)))
@@ -142,6 +157,66 @@ def test_nothing_is_overwritten_and_nothing_left_half_written(
     with pytest.raises(waypost.WaypostError, match=r"cannot be written.*No space left"):
         waypost.save(data, tmp_path / f"b{suffix}")
     assert sorted(tmp_path.rglob("*")) == before
+
+
+# -- what is not installed -------------------------------------------------------------------------------
+
+NEEDS = {
+    "log.hdf5": ("h5py", "HDF5", "hdf5"),
+    "log.h5": ("h5py", "HDF5", "hdf5"),
+    "log.parquet": ("pyarrow", "Parquet", "tables"),
+    "log.csv": ("pyarrow", "CSV", "tables"),
+    "log-v0": ("minari", "Minari", "minari"),
+}
+
+
+@pytest.mark.parametrize("name", NEEDS)
+def test_a_missing_package_is_named_with_its_extra(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package, title, extra = NEEDS[name]
+    path, way_out = tmp_path / name, f"needs {package}; pip install 'waypost[{extra}]'"
+    if name == "log.csv":
+        path.write_text("obs_0\n1\n2\n")
+    else:
+        waypost.save(VARIANTS["one row"], path)
+    monkeypatch.setitem(sys.modules, package, None)
+    for read in (waypost.load, recorded_task):
+        with pytest.raises(waypost.WaypostError) as error:
+            read(path)
+        assert str(error.value) == f"{path}: reading {title} {way_out}"
+    if name != "log.csv":
+        with pytest.raises(waypost.WaypostError) as error:
+            waypost.save(VARIANTS["one row"], tmp_path / f"other-{name}")
+        assert str(error.value) == f"{tmp_path / f'other-{name}'}: writing {title} {way_out}"
+    waypost.save(VARIANTS["one row"], tmp_path / "log.npz")
+    assert len(waypost.load(tmp_path / "log.npz")) == 1
+
+
+def test_a_name_and_a_table_need_packages_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = pd.DataFrame({"obs_0": [1.0, 2.0]})
+    for package in ("minari", "pyarrow"):
+        monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(
+        waypost.WaypostError, match=r"^some/set-v0: reading Minari needs minari; .*'waypost\[minari\]'$"
+    ):
+        waypost.load("some/set-v0")
+    with pytest.raises(waypost.WaypostError, match=r"^reading a table needs pyarrow; pip install 'waypost\[tables\]'$"):
+        waypost.load(frame)
+
+
+def test_importing_data_imports_no_optional_package() -> None:
+    """Seen without the package around it, whose `__init__` knows the environments."""
+    code = """if True:
+        import sys, types
+        package = types.ModuleType("waypost")
+        package.__path__ = [sys.argv[1]]
+        sys.modules["waypost"] = package
+        import waypost.data.convert, waypost.data.inspection, waypost.data.large, waypost.data.rewards
+        import waypost.data.stream
+        print([name for name in ("minari", "pyarrow", "h5py", "gymnasium", "jax") if name in sys.modules])
+    """
+    folder = str(Path(waypost.__file__).parent)
+    printed = subprocess.run([sys.executable, "-c", code, folder], capture_output=True, text=True, check=True).stdout
+    assert printed == "[]\n"
 
 
 # -- D4RL ------------------------------------------------------------------------------------------------
@@ -353,7 +428,7 @@ def test_a_set_of_minaris_collector_is_read_and_trains_directly(store: Path, dat
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("data_format", ["hdf5", "arrow", "parquet"])
-def test_minaris_discrete_actions_are_numbered(store: Path, data_format: str) -> None:
+def test_minaris_discrete_actions_are_discrete(store: Path, data_format: str) -> None:
     env = minari.DataCollector(gym.make("CartPole-v1"), data_format=data_format)
     env.action_space.seed(0)
     taken = []
@@ -367,20 +442,20 @@ def test_minaris_discrete_actions_are_numbered(store: Path, data_format: str) ->
     env.create_dataset("pole/random-v0")
     env.close()
     data = waypost.load("pole/random-v0")
-    assert (data.action_count, data.action_count_said, data.task) == (2, True, "CartPole-v1")
+    assert (data.action_count, data.action_kind_declared, data.task) == (2, True, "CartPole-v1")
     assert data.actions[:, 0].tolist() == taken
     assert not data.notes
     run = waypost.train("bc", "pole/random-v0", steps=5, hidden=(4,))
     assert run.result["per_seed"][0]["episode_length"] >= 8
 
 
-def test_minari_finds_numbered_actions_of_ours_in_their_place(store: Path) -> None:
-    waypost.save(numbered(), store / "log-v0")
+def test_minari_finds_discrete_actions_of_ours_in_their_place(store: Path) -> None:
+    waypost.save(discrete(), store / "log-v0")
     theirs = minari.load_dataset("log-v0")
     assert theirs.action_space == gym.spaces.Discrete(7)
     actions = np.concatenate([episode.actions for episode in theirs])
     assert actions.dtype == np.int64
-    assert actions.tolist() == numbered().actions[:, 0].tolist()
+    assert actions.tolist() == discrete().actions[:, 0].tolist()
 
 
 def numbers_from(start: int, actions: list[int]) -> dict[str, Any]:
@@ -395,13 +470,13 @@ def numbers_from(start: int, actions: list[int]) -> dict[str, Any]:
     }
 
 
-def test_minaris_numbers_may_begin_elsewhere(tmp_path: Path) -> None:
+def test_minaris_discrete_actions_may_begin_elsewhere(tmp_path: Path) -> None:
     space, actions = gym.spaces.Box(-np.inf, np.inf, (1,)), gym.spaces.Discrete(4, start=-3)
     write_minari(tmp_path / "a-v0", "Somewhere-v0", space, [numbers_from(-3, [0, 2, 1])], actions)
     data = waypost.load(tmp_path / "a-v0")
     assert data.actions[:, 0].tolist() == [0, 2, 1]
     assert data.action_count == 4
-    assert data.notes == ("actions are numbered from 0 here, from -3 in the file and its environment",)
+    assert data.notes == ("discrete actions are 0 and up here, -3 and up in the file and its environment",)
 
 
 def test_minari_actions_that_cannot_be_learned_are_refused(tmp_path: Path) -> None:
@@ -411,7 +486,7 @@ def test_minari_actions_that_cannot_be_learned_are_refused(tmp_path: Path) -> No
     with pytest.raises(waypost.WaypostError, match=r"actions are MultiDiscrete.*; a Box of numbers or Discrete"):
         waypost.load(tmp_path / "a-v0")
     write_minari(tmp_path / "b-v0", "Somewhere-v0", space, [numbers_from(1, [0, 1, 1])], gym.spaces.Discrete(2))
-    with pytest.raises(waypost.WaypostError, match="action 2 in row 1; 2 numbered actions are whole numbers"):
+    with pytest.raises(waypost.WaypostError, match="action 2 in row 1; 2 discrete actions are whole numbers"):
         waypost.load(tmp_path / "b-v0")
 
 

@@ -13,7 +13,7 @@ import pytest
 from samples import walk
 
 from waypost.data.dataset import Dataset, concatenate
-from waypost.data.formats.npz import MARK
+from waypost.data.formats.arrays import MARK
 from waypost.data.mapped import NpzWriter, is_mapped, map_npz, mappable
 from waypost.data.sources import load, save
 from waypost.errors import WaypostError
@@ -30,14 +30,14 @@ def jumpy() -> Dataset:
     return Dataset.from_arrays(data.observations, data.next_observations, data.actions, data.rewards)
 
 
-def choosing(most: int, count: int | None = None, said: bool = True, seed: int = 0) -> Dataset:
-    """Numbers from 0 to `most` for actions, of `count` choices; without that, of as many as it seems."""
+def choosing(most: int, count: int | None = None, declared: bool = True, seed: int = 0) -> Dataset:
+    """Discrete actions 0 to `most`, of `count`; without that, of as many as occur."""
     actions = np.random.default_rng(seed).integers(0, most + 1, 60)
     data = walk(seed=seed)
     made = Dataset.from_arrays(
         data.observations, data.next_observations, actions, data.rewards, data.terminals, data.timeouts
     )
-    return made.numbered(count or most + 1, said)
+    return made.with_action_count(count or most + 1, declared)
 
 
 WRITERS: dict[str, Callable[[Dataset, Path], None]] = {"save": save, "NpzWriter": written}
@@ -49,7 +49,7 @@ KINDS: dict[str, Callable[[], Dataset]] = {
     "names": lambda: Dataset.from_arrays(
         walk().observations, walk().next_observations, task="t-maze", observation_names=("x", "y")
     ),
-    "numbered actions": lambda: choosing(3, 5),
+    "discrete actions": lambda: choosing(3, 5),
     "unknown next states": lambda: Dataset.from_arrays(walk().observations, timeouts=np.arange(60) % 9 == 0),
 }
 
@@ -64,7 +64,7 @@ def test_mapped_is_what_loaded_is(
     mapped, loaded = map_npz(file), load(file)
     assert mappable(file)
     assert mapped.fingerprint() == loaded.fingerprint() == make().fingerprint()
-    for name in ("name", "task", "observation_names", "notes", "action_count", "action_count_said"):
+    for name in ("name", "task", "observation_names", "notes", "action_count", "action_kind_declared"):
         assert getattr(mapped, name) == getattr(loaded, name)
     assert mapped.action_count == make().action_count
     for bound in ("action_low", "action_high"):
@@ -112,10 +112,10 @@ def test_what_cannot_be_used_as_it_lies_is_to_be_converted(
         map_npz(file)
 
 
-def test_packed_arrays_are_to_be_converted(tmp_path: Path) -> None:
+def test_compressed_arrays_are_to_be_converted(tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "data.npz", **arrays())
     assert not mappable(tmp_path / "data.npz")
-    with pytest.raises(WaypostError, match=r"its arrays are packed; .*waypost convert"):
+    with pytest.raises(WaypostError, match=r"its arrays are compressed; .*waypost convert"):
         map_npz(tmp_path / "data.npz")
 
 
@@ -191,13 +191,13 @@ def test_blocks_become_one_file(tmp_path: Path) -> None:
     "blocks",
     [
         [choosing(2, 6), choosing(3, 6, seed=1)],
-        [choosing(2, said=False), choosing(4, said=False, seed=1), choosing(3, said=False, seed=2)],
-        [choosing(2, said=False), choosing(3, 6, seed=1)],
-        [choosing(2, said=False), choosing(4).numbered(0), choosing(3, said=False, seed=2)],
+        [choosing(2, declared=False), choosing(4, declared=False, seed=1), choosing(3, declared=False, seed=2)],
+        [choosing(2, declared=False), choosing(3, 6, seed=1)],
+        [choosing(2, declared=False), choosing(4).with_action_count(0), choosing(3, declared=False, seed=2)],
     ],
-    ids=["said", "seen", "both", "no choices after all"],
+    ids=["declared", "inferred", "both", "continuous after all"],
 )
-def test_blocks_of_choices_become_one_file(blocks: list[Dataset], tmp_path: Path) -> None:
+def test_blocks_of_discrete_actions_become_one_file(blocks: list[Dataset], tmp_path: Path) -> None:
     with NpzWriter(tmp_path / "data.npz") as writer:
         for block in blocks:
             writer.append(block)
@@ -218,7 +218,7 @@ def test_an_error_leaves_what_was_there(tmp_path: Path) -> None:
         with pytest.raises(WaypostError, match="they must agree"), NpzWriter(file) as writer:
             writer.append(walk())
             writer.append(other)
-    with pytest.raises(WaypostError, match="3 numbered actions and 4 numbered"), NpzWriter(file) as writer:
+    with pytest.raises(WaypostError, match="3 discrete and 4 discrete actions"), NpzWriter(file) as writer:
         writer.append(choosing(2))
         writer.append(choosing(3))
     with pytest.raises(WaypostError, match="no transitions"), NpzWriter(file):

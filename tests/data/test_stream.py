@@ -83,11 +83,12 @@ def test_a_window_serves_about_one_pass_in_whole_thousands() -> None:
         assert subject.updates == updates
 
 
-def test_wide_rows_make_smaller_windows() -> None:
+def test_wide_rows_make_smaller_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     data = walk(1000)
     like = {"wide": np.broadcast_to(np.float32(0), (1000, 1 << 20))}
     assert Stream(data, prepare, like, 10).windows == 8
-    wide = np.zeros((200, 1 << 19), np.float32)
+    monkeypatch.setattr("waypost.data.stream.WINDOW_BYTES", 1 << 19)
+    wide = np.zeros((200, 1 << 9), np.float32)
     assert len(sample(Dataset.from_arrays(wide, wide, copy=False))) < 150
 
 
@@ -256,7 +257,7 @@ def test_what_fits_is_loaded_and_what_does_not_is_mapped(file: Path, monkeypatch
         assert obtain(source, Columns(), "auto", nothing)[1]
 
 
-def test_mapped_data_have_the_choices_that_were_asked_for(tmp_path: Path) -> None:
+def test_mapped_data_have_the_discrete_actions_that_were_asked_for(tmp_path: Path) -> None:
     data = Dataset.from_arrays(np.arange(9.0), actions=np.arange(9) % 3)
     save(data, tmp_path / "data.npz")
     for choices, count in ((None, None), (3, 3), (0, None)):
@@ -264,7 +265,7 @@ def test_mapped_data_have_the_choices_that_were_asked_for(tmp_path: Path) -> Non
         assert streamed
         assert is_mapped(found.observations)
         assert found.action_count == count
-    with pytest.raises(WaypostError, match="action 2 in row 2; 2 numbered actions"):
+    with pytest.raises(WaypostError, match="action 2 in row 2; 2 discrete actions"):
         obtain(tmp_path / "data.npz", Columns(choices=2), "always", nothing)
 
 

@@ -161,11 +161,11 @@ def test_page_shows_how_often_each_of_the_discrete_actions_is_taken() -> None:
     assert "Ranges of all columns but the action" in outline.plain
     assert "Histogram of action" not in text
     cells = outline.cells
-    assert cells[cells.index("State and action") + 1] == "2 columns, 4 numbered actions"
+    assert cells[cells.index("State and action") + 1] == "2 columns, 4 discrete actions"
     assert cells[cells.index("Actions taken") + 1].endswith("3 in 0 %")
-    at = cells.index("4 numbered actions")
+    at = cells.index("4 discrete actions")
     assert cells[at - 6 : at] == ["action", "action", "0", DASH, DASH, "2"]
-    assert "Note, unused actions: 1 of 4 numbered actions are never taken (3)" in outline.plain
+    assert "Note, unused actions: 1 of 4 discrete actions are never taken (3)" in outline.plain
 
 
 # -- figures ---------------------------------------------------------------------------------------
@@ -261,9 +261,9 @@ def test_the_terminal_shows_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_terminal_shows_discrete_actions(monkeypatch: pytest.MonkeyPatch) -> None:
     text = shown(choosing(), monkeypatch)
-    assert "2 columns, 4 numbered actions" in text
+    assert "2 columns, 4 discrete actions" in text
     assert re.search(r"actions taken +│ 0 in .* %, 1 in .* %, 2 in .* %, 3 in 0 %", text)
-    assert re.search(r"action +│ +0 +│ +- +│ +- +│ +2 +│ +4 numbered actions", text)
+    assert re.search(r"action +│ +0 +│ +- +│ +- +│ +2 +│ +4 discrete actions", text)
 
 
 def test_names_are_not_markup_in_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

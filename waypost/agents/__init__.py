@@ -205,7 +205,7 @@ def able(dataset: Dataset, name: str, streamed: bool = False) -> Entry:
     if not why:
         return chosen
     others = [other for other, each in ALGORITHMS.items() if not each.refusal(dataset, streamed)]
-    judged = dataset.action_count is not None and not dataset.action_count_said
+    judged = dataset.action_count is not None and not dataset.action_kind_declared
     hints = ["if the actions are sizes, say --columns.choices 0"] if judged else []
     hints += ["or --stream never"] if streamed and not chosen.streams else []
     words = "; ".join([why, f"these can: {', '.join(others)}", *hints])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from waypost.data.columns import Columns
 from waypost.data.dataset import Dataset
 from waypost.data.mapped import NpzWriter
 from waypost.data.sources import Source, load, parts, recorded_task, writer, writing
+from waypost.types import Count
 
 
 def convert(
@@ -21,33 +21,37 @@ def convert(
     drop_actions: bool = False,
     drop_rewards: bool = False,
     overwrite: bool = False,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Count | None = None,
 ) -> int:
-    """Write the data of a source to `out`, in the format its name asks for; the number of transitions written.
+    """Write the data of a source to `out`, in the format its name asks for; return the number of transitions.
 
-    `slice` is taken first, then the best episodes of what is left. Of several files that go into one .npz as they are,
-    only one at a time is in memory.
+    - `source` and `columns`: as in `load`
+    - `out` and `overwrite`: as in `save`
+    - `slice`: only the transitions from one share of the data to another; `(0.3, 0.7)` is the middle 40 %
+    - `top`: only this share of the episodes, the best by return; chosen after `slice`
+    - `drop_actions`, `drop_rewards`: leave these columns out
+    - `progress`: called with how many transitions or files are written, and of how many
+
+    Several files that go into one .npz without `slice` or `top` are read one at a time, so they need not fit in
+    memory together.
     """
     write = writer(out, overwrite)
+
+    def dropped(dataset: Dataset) -> Dataset:
+        dataset = dataset.without_actions() if drop_actions else dataset
+        return dataset.without_rewards() if drop_rewards else dataset
+
     members = parts(source) if isinstance(source, str | Path) else []
     one_task = len({recorded_task(member) for member in members}) == 1
     if len(members) > 1 and one_task and Path(out).suffix == ".npz" and slice is None and top is None:
         with writing(out), NpzWriter(out) as joined:
             for done, member in enumerate(members, 1):
-                joined.append(_without(load(member, columns), drop_actions, drop_rewards))
+                joined.append(dropped(load(member, columns)))
                 if progress is not None:
                     progress(done, len(members))
         return joined.rows
     dataset = load(source, columns)
-    if slice is not None:
-        dataset = dataset.slice(*slice)
-    if top is not None:
-        dataset = dataset.top(top)
-    dataset = _without(dataset, drop_actions, drop_rewards)
+    dataset = dataset if slice is None else dataset.slice(*slice)
+    dataset = dropped(dataset if top is None else dataset.top(top))
     write(dataset, Path(out), progress)
     return len(dataset)
-
-
-def _without(dataset: Dataset, actions: bool, rewards: bool) -> Dataset:
-    dataset = dataset.without_actions() if actions else dataset
-    return dataset.without_rewards() if rewards else dataset

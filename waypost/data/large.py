@@ -10,7 +10,7 @@ from typing import Literal
 from waypost.data.columns import Columns
 from waypost.data.dataset import Dataset
 from waypost.data.mapped import is_mapped, map_npz, mappable
-from waypost.data.sources import as_said, load
+from waypost.data.sources import load
 from waypost.errors import WaypostError
 from waypost.resources import available_memory
 from waypost.types import Count
@@ -42,7 +42,7 @@ def obtain(
         name, need, mapping = str(source), stored_size(path), not columns.roles and mappable(path)
     room = available_memory()
     if mapping and (choice == "always" or (choice == "auto" and need > MEMORY_SHARE * room)):
-        return source if isinstance(source, Dataset) else as_said(map_npz(path), columns), True
+        return source if isinstance(source, Dataset) else columns.declared(map_npz(path)), True
     held = isinstance(source, Dataset) and not mapping
     if need > room and not held:
         way_out = "use --stream auto" if mapping else "make it an .npz that can be streamed: see docs/large-data.md"

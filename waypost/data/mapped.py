@@ -1,7 +1,7 @@
 """Data that stay in their file: mapped into memory to be read, written block by block.
 
-A file of ours is an .npz whose arrays are not packed, so each of them lies in it byte for byte as NumPy would hold it.
-Mapping needs no memory for the rows; the system reads the pages that are looked at and drops them when it needs room.
+A file of ours is an .npz without compression, so each array lies in it byte for byte as NumPy would hold it. Mapping
+needs no memory for the rows; the system reads the pages that are looked at and drops them when it needs the memory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import struct
 import tempfile
 import zipfile
 import zlib
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple, NoReturn
@@ -23,19 +22,18 @@ from typing import IO, Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.lib import format as npy
 
-from waypost.data.dataset import Dataset, Numbering, common_count, numbering
-from waypost.data.formats.arrays import BOUNDS, ROWS, facts_of, read_facts
-from waypost.data.formats.npz import MARK
-from waypost.data.formats.reading import reading
+from waypost.data.dataset import Dataset
+from waypost.data.formats.arrays import BOUNDS, MARK, ROWS, facts_of, read_facts
+from waypost.data.formats.npz import read_header
 from waypost.errors import WaypostError
-from waypost.files import replacing
+from waypost.files import reading, replacing
 
 ALIGNMENT = 64
 """Arrays in files by `NpzWriter` begin at multiples of this, which is what processors and XLA like best."""
 _LONGEST_HEADER = 4096
 _LARGEST_FACTS = 1 << 20
-_FLAGS = ("terminals", "timeouts", "next_valid")
-_NEEDED = ("observations", "next_observations", "terminals", "timeouts")
+_Forms = dict[str, tuple[np.dtype, tuple[int, ...]]]
+"""Type and shape of a row, for each column."""
 
 
 class _Member(NamedTuple):
@@ -50,9 +48,6 @@ class _Member(NamedTuple):
     """Of header and numbers together."""
 
 
-# -- reading -----------------------------------------------------------------------------------------
-
-
 def map_npz(path: str | Path, name: str | None = None) -> Dataset:
     """The data of an .npz that Waypost wrote, left where they are on disk and checked block by block.
 
@@ -61,12 +56,10 @@ def map_npz(path: str | Path, name: str | None = None) -> Dataset:
     path = Path(path)
     with reading(path, "an .npz file"), path.open("rb") as file, zipfile.ZipFile(file) as archive:
         members = _members(path, file, archive)
-        facts = read_facts(str(_small(archive, MARK)))
-        bounds: dict[str, Any] = {
-            bound: _small(archive, bound) for bound in BOUNDS if f"{bound}.npy" in archive.namelist()
-        }
-        arrays: dict[str, Any] = {role: _mapped(file, role, member) for role, member in members.items()}
-    return Dataset.from_arrays(**arrays, **bounds, **facts, name=name or str(path), copy=False)
+        known = read_facts(json.loads(str(_small(archive, MARK))))
+        known |= {bound: _small(archive, bound) for bound in BOUNDS if f"{bound}.npy" in archive.namelist()}
+        known |= {role: _mapped(file, role, member) for role, member in members.items()}
+    return Dataset.from_arrays(**known, name=name or str(path), copy=False)
 
 
 def mappable(path: str | Path) -> bool:
@@ -89,28 +82,28 @@ def is_mapped(values: np.ndarray) -> bool:
 
 
 def _members(path: Path, file: IO[bytes], archive: zipfile.ZipFile) -> dict[str, _Member]:
-    """The rows' arrays by name, once it is certain that they can be used as they lie."""
+    """The rows' arrays by name, after checking that they can be used as they lie."""
     entries = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
     if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries.values()):
-        _refuse(path, "its arrays are packed")
+        _refuse(path, "its arrays are compressed")
     if MARK not in entries:
         _refuse(path, "it was not written by Waypost")
-    for role in _NEEDED:
+    for role in ("observations", "next_observations", "terminals", "timeouts"):
         if role not in entries:
             _refuse(path, f"it has no {role}")
     members = {role: _member(file, entries[role]) for role in ROWS if role in entries}
     for role, member in members.items():
-        if member.dtype != (np.bool_ if role in _FLAGS else np.float32):
+        if member.dtype != (np.bool_ if role in ("terminals", "timeouts", "next_valid") else np.float32):
             _refuse(path, f"its {role} hold {member.dtype}")
     return members
 
 
 def _refuse(path: Path, reason: str) -> NoReturn:
-    raise WaypostError(f"{path}: cannot be mapped: {reason}; write it anew with `waypost convert {path} OUT.npz`")
+    raise WaypostError(f"{path}: cannot be mapped: {reason}; write it again with `waypost convert {path} OUT.npz`")
 
 
 def _member(file: IO[bytes], entry: zipfile.ZipInfo) -> _Member:
-    """Where an array lies, once its claims agree with each other and with the length of the file."""
+    """Where an array lies, after checking that its claims agree with each other and with the length of the file."""
     file.seek(entry.header_offset)
     local = file.read(30)
     if len(local) < 30 or local[:4] != b"PK\x03\x04" or entry.flag_bits & 0x1:
@@ -120,8 +113,7 @@ def _member(file: IO[bytes], entry: zipfile.ZipInfo) -> _Member:
         raise ValueError(f"{entry.filename} goes on after the end of the file")
     file.seek(begin)
     text = io.BytesIO(file.read(min(_LONGEST_HEADER, entry.file_size)))
-    version = npy.read_magic(text)
-    shape, fortran, dtype = (npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0)(text)
+    shape, fortran, dtype = read_header(text)
     claimed = math.prod(shape) * dtype.itemsize
     if dtype.hasobject or min(shape, default=0) < 0 or text.tell() + claimed != entry.file_size:
         raise ValueError(f"{entry.filename} claims {claimed} bytes and holds {entry.file_size - text.tell()}")
@@ -146,30 +138,27 @@ def _small(archive: zipfile.ZipFile, name: str) -> np.ndarray:
     return npy.read_array(io.BytesIO(archive.read(entry)), allow_pickle=False)
 
 
-# -- writing -----------------------------------------------------------------------------------------
-
-
 class NpzWriter:
-    """Writes data that need not be in memory together: one block after another, into a file `map_npz` takes.
+    """Writes data larger than memory to an .npz file, one block after another.
 
-    with NpzWriter("all.npz") as writer:
-        for block in blocks:
-            writer.append(block)
+        with NpzWriter("all.npz") as writer:
+            for block in blocks:
+                writer.append(block)
 
-    The file appears, whole, at the end of the `with`; if that is left by an error, nothing does. Until then the columns
-    grow in files of their own in a folder beside it, so twice the room is needed on disk for a moment. An episode ends
-    with its block.
+    Each block is a `Dataset`; the last row of a block ends an episode. Blocks must have the same columns. The file can
+    be loaded, and streamed in training. It appears when the `with` block ends; after an error, nothing does. Until then
+    the columns grow in files of their own in a folder beside it, so the data need twice their size on disk for a
+    moment. `rows` is the number of transitions written so far.
     """
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
         if self.path.suffix.lower() != ".npz":
-            raise WaypostError(f"{self.path}: what is to be mapped is written as .npz; choose such a name")
+            raise WaypostError(f"{self.path}: data that are streamed are written as .npz; choose such a name")
         self.rows = 0
-        self._first: Dataset | None = None
+        self._forms: _Forms = {}
+        self._files: dict[str, IO[bytes]] = {}
         self._bounds: dict[str, np.ndarray] = {}
-        self._numbering: Numbering = None, False
-        self._columns: dict[str, IO[bytes]] = {}
 
     def __enter__(self) -> NpzWriter:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -178,64 +167,57 @@ class NpzWriter:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         try:
-            for column in self._columns.values():
-                column.close()
+            for file in self._files.values():
+                file.close()
             if kind is None:
                 self._assemble()
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def append(self, block: Dataset) -> None:
-        """The rows of a block after those before it."""
+        """Add the rows of a block after those before it."""
         arrays = {role: getattr(block, role) for role in ROWS if getattr(block, role) is not None}
-        if self._first is None:
-            # Its rows are not kept, only what they are like.
-            self._first = block.keep(np.arange(len(block)) == 0)
-            self._columns = {role: (self._folder / role).open("wb") for role in arrays}
-            self._numbering = numbering(block)
-        self._alike(block, arrays)
-        self._numbering = common_count(block.name, self._numbering, numbering(block))
+        forms = {role: (values.dtype, values.shape[1:]) for role, values in arrays.items()}
+        if not self._forms:
+            self._forms, self._facts, self._kind = forms, facts_of(block), block.action_kind
+            self._files = {role: (self._folder / role).open("wb") for role in arrays}
+        if forms != self._forms:
+            has, had = (
+                ", ".join(f"{role} {list(shape)}" for role, (_, shape) in f.items()) for f in (forms, self._forms)
+            )
+            raise WaypostError(f"{block.name}: has {has}, the data before it {had}; they must agree")
+        self._kind = self._kind.joined(block.action_kind, block.name)
         for role, values in arrays.items():
-            self._columns[role].write(np.ascontiguousarray(values).data)
-        for bound, side in zip(BOUNDS, (np.minimum, np.maximum), strict=True):
-            # What looks like choices may yet turn out to be sizes.
-            values = getattr(block.numbered(0) if block.action_count else block, bound)
+            self._files[role].write(np.ascontiguousarray(values).data)
+        # Actions that look discrete may still turn out to be continuous.
+        continuous = block.with_action_count(0) if block.action_count else block
+        for bound, extreme in zip(BOUNDS, (np.minimum, np.maximum), strict=True):
+            values = getattr(continuous, bound)
             if values is not None:
-                self._bounds[bound] = side(self._bounds.get(bound, values), values)
+                self._bounds[bound] = extreme(self._bounds.get(bound, values), values)
         self.rows += len(block)
 
-    def _alike(self, block: Dataset, arrays: dict[str, np.ndarray]) -> None:
-        assert self._first is not None
-        if arrays.keys() != self._columns.keys():
-            raise WaypostError(
-                f"{block.name}: has {', '.join(arrays)}, the data before it {', '.join(self._columns)}; they must agree"
-            )
-        for size in ("observation_size", "action_size"):
-            if getattr(block, size) != getattr(self._first, size):
-                raise WaypostError(
-                    f"{block.name}: {size.replace('_', ' ')} {getattr(block, size)}, the data before it "
-                    f"{getattr(self._first, size)}; they must agree"
-                )
-
     def _assemble(self) -> None:
-        if self._first is None:
+        if not self.rows:
             raise WaypostError(f"{self.path}: no transitions; at least one row is needed")
-        count, _ = self._numbering
+        count = self._kind.count
         if count is not None:
             self._bounds = {bound: np.full(1, at, np.float32) for bound, at in zip(BOUNDS, (0, count - 1), strict=True)}
-        facts = facts_of(replace(self._first, action_count=count))
-        small = {MARK: np.asarray(json.dumps(facts)), **self._bounds}
+        small = {MARK: np.asarray(json.dumps(self._facts | {"action_count": count})), **self._bounds}
         with replacing(self.path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
             for name, values in small.items():
                 with _entry(archive, name) as entry:
                     npy.write_array(entry, values, allow_pickle=False)
-            for role in self._columns:
-                like = getattr(self._first, role)
+            for role, (dtype, shape) in self._forms.items():
+                header = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": (self.rows, *shape)}
                 with _entry(archive, role) as entry, (self._folder / role).open("rb") as column:
-                    described = {"descr": npy.dtype_to_descr(like.dtype), "fortran_order": False}
-                    npy.write_array_header_1_0(entry, {**described, "shape": (self.rows, *like.shape[1:])})
+                    npy.write_array_header_1_0(entry, header)
                     shutil.copyfileobj(column, entry, 1 << 22)
                 (self._folder / role).unlink()
+
+
+def _words(forms: _Forms) -> str:
+    return ", ".join(f"{role} of size {shape[0]}" if shape else role for role, (_, shape) in forms.items())
 
 
 def _entry(archive: zipfile.ZipFile, name: str) -> IO[bytes]:

@@ -2,8 +2,8 @@
 
 The rows are divided into blocks of whole episodes. A window is some of the blocks, drawn at random; the windows of an
 epoch hold every block once. While the device learns on one window a thread prepares the next, so there are never more
-than two in memory. Which rows are in a window depends on the data and the window's number alone: a training that is
-resumed, on whatever machine, meets the rows it would have met.
+than two in memory. Which rows are in a window depends only on the data and the window's number, so a resumed training
+meets the same rows on any machine.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import mmap
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
 from waypost.types import Flags
 
-Columns = dict[str, np.ndarray]
+Arrays = dict[str, np.ndarray]
 
 WINDOW_ROWS = 1 << 20
 WINDOW_BYTES = 1 << 29
@@ -33,23 +33,15 @@ WINDOW_BLOCKS = 32
 SAMPLE_ROWS = 1 << 19
 PIECE_ROWS = 1 << 13
 """A sample is made of pieces of about this length, from all over the data."""
-WHOLE_THOUSANDS = 1000
+UPDATES_UNIT = 1000
 """A window serves a multiple of this many updates, so that chunks of updates end with it: each length is compiled."""
 
 
 class Window(NamedTuple):
-    """Columns to draw batches from; only the first `rows` of them count."""
+    """Arrays to draw batches from; only their first `rows` entries count."""
 
-    columns: Columns
+    columns: Arrays
     rows: int
-
-
-@dataclass(frozen=True)
-class _Ahead:
-    """A window the thread is preparing."""
-
-    index: int
-    window: Future[Window]
 
 
 def sample(dataset: Dataset, rows: int = SAMPLE_ROWS, piece: int = PIECE_ROWS) -> Dataset:
@@ -86,13 +78,13 @@ def _block(dataset: Dataset, first: int, last: int) -> Dataset:
 
 
 class Stream:
-    """Windows of prepared columns, as `Learner` takes them."""
+    """Windows of prepared arrays, as `Learner` takes them."""
 
     def __init__(
         self,
         dataset: Dataset,
-        prepare: Callable[[Dataset], Columns],
-        like: Columns,
+        prepare: Callable[[Dataset], Arrays],
+        like: Arrays,
         batch_size: int,
         *,
         seed: int = 0,
@@ -100,7 +92,7 @@ class Stream:
         window_rows: int | None = None,
         updates: int | None = None,
     ):
-        """`prepare` makes columns of a block, at most one entry per row; `like` are those of a sample."""
+        """`prepare` makes arrays of a block, at most one entry per row; `like` are those of a sample."""
         self.dataset, self.prepare, self.seed = dataset, prepare, seed
         self.forms = {name: (column.shape[1:], column.dtype) for name, column in like.items()}
         width = sum(math.prod(shape) * dtype.itemsize for shape, dtype in self.forms.values())
@@ -111,15 +103,13 @@ class Stream:
         """How many make up an epoch."""
         most = math.ceil(len(sizes) / self.windows)
         self.capacity = int(np.sort(sizes)[-most:].sum())
-        """Rows the largest window can have; all of them have room for so many, so that nothing is compiled twice."""
+        """Rows of the largest possible window; all windows have this length, so that nothing is compiled twice."""
         passes = len(dataset) / self.windows / batch_size
-        self.updates = updates or max(1, round(passes / WHOLE_THOUSANDS)) * WHOLE_THOUSANDS
+        self.updates = updates or max(1, round(passes / UPDATES_UNIT)) * UPDATES_UNIT
         """Updates a window serves: about as many as it takes to see it once."""
         self._thread: ThreadPoolExecutor | None = None
-        self._ahead: _Ahead | None = None
-        self._unwanted = threading.Event()
-
-    # -- which window, which rows ----------------------------------------------------------------
+        self._pending: tuple[int, Future[Window]] | None = None
+        self._cancelled = threading.Event()
 
     @property
     def shapes(self) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
@@ -140,44 +130,42 @@ class Stream:
         order = np.random.default_rng((self.seed, epoch)).permutation(len(self.cuts) - 1)
         return sorted(np.array_split(order, self.windows)[place].tolist())
 
-    # -- having it -------------------------------------------------------------------------------
-
     def take(self, index: int) -> Window:
         """The window, as soon as it is ready; what went wrong in the thread is raised here."""
-        if self._ahead is None or self._ahead.index != index:
-            self._give_up()
+        if self._pending is None or self._pending[0] != index:
+            self._cancel()
             return self._window(index)
-        window = self._ahead.window.result()
-        self._ahead = None
+        window = self._pending[1].result()
+        self._pending = None
         return window
 
     def begin(self, index: int) -> None:
-        """Have the thread prepare this window; to be called when the one before it lies on the device."""
-        self._give_up()
+        """Let the thread prepare this window; call it when the one before is on the device."""
+        self._cancel()
         if self._thread is None:
-            # One for all windows: a new one for each would not give back what the one before had needed to work.
+            # One for all windows: a new thread for each would not give back the memory of the one before.
             self._thread = ThreadPoolExecutor(1, "window")
-        self._ahead = _Ahead(index, self._thread.submit(self._window, index))
+        self._pending = index, self._thread.submit(self._window, index)
 
     def close(self) -> None:
-        """Let the thread end, after the block at hand."""
-        self._give_up()
+        """Let the thread end after the block it is preparing."""
+        self._cancel()
         if self._thread is not None:
             self._thread.shutdown()
             self._thread = None
 
-    def _give_up(self) -> None:
-        if self._ahead is not None:
-            self._unwanted.set()
-            wait([self._ahead.window])
-            self._unwanted.clear()
-            self._ahead = None
+    def _cancel(self) -> None:
+        if self._pending is not None:
+            self._cancelled.set()
+            wait([self._pending[1]])
+            self._cancelled.clear()
+            self._pending = None
 
     def _window(self, index: int) -> Window:
         columns = {name: zeros(shape, dtype) for name, (shape, dtype) in self.shapes.items()}
         rows = 0
         for block in self.blocks(index):
-            if self._unwanted.is_set():
+            if self._cancelled.is_set():
                 break
             first, last = self.cuts[block], self.cuts[block + 1]
             prepared = self.prepare(_block(self.dataset, first, last))
@@ -190,7 +178,7 @@ class Stream:
             for name, column in columns.items():
                 column[rows : rows + found] = prepared[name]
             rows += found
-        if not rows and not self._unwanted.is_set():
+        if not rows and not self._cancelled.is_set():
             raise WaypostError(f"{self.dataset.name}: nothing to learn from in rows {first} to {last}")
         return Window(columns, rows)
 
@@ -198,8 +186,8 @@ class Stream:
 def zeros(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """Zeros in pages of their own.
 
-    They begin where XLA can use them on a CPU as they are, without a copy for each device, and go back to the system as
-    soon as nobody needs them; memory from the common heap is kept there, and more of it with every window.
+    XLA can use them on a CPU as they are, without a copy for each device, and they go back to the system as soon as
+    nobody needs them; memory from the common heap stays there, and more of it with every window.
     """
     pages = mmap.mmap(-1, max(1, math.prod(shape) * dtype.itemsize), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     return np.frombuffer(pages, dtype, math.prod(shape)).reshape(shape)

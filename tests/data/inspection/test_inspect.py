@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from waypost.data.columns import Columns
 from waypost.data.dataset import Dataset
 from waypost.data.inspection import doubts, inspect
+from waypost.data.inspection.checks import TEXTS
 from waypost.data.inspection.findings import Finding, Inspection, Spread, Support
+from waypost.data.sources import load
 from waypost.errors import WaypostError
 
 ROWS, LENGTH = 2400, 60
@@ -70,8 +74,27 @@ def only(dataset: Dataset, what: str) -> Finding:
 def test_sound_data_have_no_findings() -> None:
     found = inspect(data())
     assert found.findings == ()
-    assert found.verdict == "2 400 transitions in 60 episodes: nothing to put right"
+    assert found.verdict == "2 400 transitions in 60 episodes: nothing to fix"
     assert doubts(data()) == []
+
+
+def test_whatever_can_be_loaded_can_be_inspected_even_if_load_refuses_it(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("x,y\n1,0.5\n2,\n3,0.25\n")
+    columns = Columns(observations=("x",), rewards="y")
+    with pytest.raises(WaypostError, match="rewards are NaN"):
+        load(tmp_path / "log.csv", columns)
+    found = inspect(tmp_path / "log.csv", columns=columns)
+    assert (found.name, found.rows) == (str(tmp_path / "log.csv"), 3)
+    assert [(each.what, each.rows) for each in found.of_level("error")] == [("not-finite", (1,))]
+    assert inspect({"obs": np.arange(4.0)}).rows == 4
+
+
+def test_every_finding_is_documented() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "inspect.md").read_text()
+    for level, texts in TEXTS.items():
+        section = page[page.index(f"## {level.capitalize()}s") :].partition("\n## ")[0]
+        for what in texts:
+            assert f"`{what.partition(' ')[0]}`" in section
 
 
 # -- facts -----------------------------------------------------------------------------------------
@@ -275,56 +298,59 @@ def test_saturated_actions_are_noted() -> None:
     assert inspect(data(actions=actions)).saturation == pytest.approx((0, 1 / 3, 0))
 
 
-CHOICES = np.random.default_rng(0).integers(0, 5, (ROWS, 1))
+DISCRETE = np.random.default_rng(0).integers(0, 5, (ROWS, 1))
 
 
-def test_actions_that_look_like_choices_are_doubted_until_somebody_says_what_they_are() -> None:
-    doubtful = data(actions=CHOICES, action_low=None, action_high=None)
+def test_actions_that_look_discrete_are_doubted_until_somebody_says_what_they_are() -> None:
+    doubtful = data(actions=DISCRETE, action_low=None, action_high=None)
     found = inspect(doubtful)
     assert slugs(found) == {"discrete-actions", "saturated-actions"}
-    assert "numbered from 0 to 4, and are read as sizes" in found.findings[0].text
-    assert "say --columns.choices 5 (in Python: data.numbered(5)), else --columns.choices 0" in found.findings[0].text
+    assert "actions look discrete, 0 to 4, and are read as continuous" in found.findings[0].text
+    assert (
+        "say --columns.choices 5 (in Python: data.with_action_count(5)), else --columns.choices 0"
+        in found.findings[0].text
+    )
     assert len(doubts(doubtful)) == 1
     # Both ways out that the text names are ways out.
-    assert inspect(doubtful.numbered(5)).findings == ()
-    assert slugs(inspect(doubtful.numbered(0))) == {"saturated-actions"}
-    forces = data(actions=CHOICES - 2, action_low=-3, action_high=3)
+    assert inspect(doubtful.with_action_count(5)).findings == ()
+    assert slugs(inspect(doubtful.with_action_count(0))) == {"saturated-actions"}
+    forces = data(actions=DISCRETE - 2, action_low=-3, action_high=3)
     assert inspect(forces).findings == ()
-    switch = data(actions=CHOICES % 2, action_low=-3, action_high=3)
+    switch = data(actions=DISCRETE % 2, action_low=-3, action_high=3)
     assert "--columns.choices 2" in only(switch, "discrete-actions").text
 
 
-def test_facts_of_numbered_actions() -> None:
-    found = inspect(data(actions=CHOICES, action_count=5))
+def test_facts_of_discrete_actions() -> None:
+    found = inspect(data(actions=DISCRETE, action_count=5))
     assert found.findings == ()
-    counts = np.bincount(CHOICES[:, 0]).tolist()
+    counts = np.bincount(DISCRETE[:, 0]).tolist()
     assert (found.action_size, found.action_count, list(found.taken)) == (1, 5, counts)
     assert found.saturation == ()
     facts = dict(found.facts())
-    assert facts["state and action"] == "12 columns, 5 numbered actions"
+    assert facts["state and action"] == "12 columns, 5 discrete actions"
     shares = [f"{number} in {100 * count / ROWS:.3g} %" for number, count in enumerate(counts)]
     assert facts["actions taken"] == ", ".join(shares)
     assert "actions at a bound" not in facts
     column = next(column for column in found.columns if column.kind == "action")
     assert (column.name, column.min, column.mean, column.std, column.max) == ("action", 0, None, None, 4)
-    assert column.remark == "5 numbered actions"
+    assert column.remark == "5 discrete actions"
     record = json.loads(json.dumps(found.to_json(), allow_nan=False))
     assert (record["action_count"], record["taken"]) == (5, counts)
     assert inspect(data()).taken == ()
     assert inspect(data()).action_count is None
 
 
-def test_of_many_choices_the_most_frequent_are_told() -> None:
+def test_of_many_discrete_actions_the_most_frequent_are_listed() -> None:
     taken = np.where(np.arange(ROWS) % 2, 7, np.arange(ROWS) % 30)
     facts = dict(inspect(data(actions=taken, action_count=1200)).facts())
     assert facts["actions taken"].startswith("most often 7 in 50 %, 0 in 3.33 %, 2 in 3.33 %,")
     assert facts["actions taken"].endswith("; 1 184 of 1 200 never")
 
 
-def test_choices_that_are_never_taken_are_noted() -> None:
-    note = only(data(actions=CHOICES, action_count=7), "unused-actions")
+def test_discrete_actions_that_are_never_taken_are_noted() -> None:
+    note = only(data(actions=DISCRETE, action_count=7), "unused-actions")
     assert (note.level, note.count) == ("note", 2)
-    assert "2 of 7 numbered actions are never taken (5, 6)" in note.text
+    assert "2 of 7 discrete actions are never taken (5, 6)" in note.text
     always = data(actions=np.full(ROWS, 3), action_count=7)
     warning = only(always, "dead-actions")
     assert warning.level == "warning"
@@ -332,8 +358,8 @@ def test_choices_that_are_never_taken_are_noted() -> None:
     assert len(doubts(always)) == 1
 
 
-def test_missing_numbers_of_choices_are_errors_and_no_choices() -> None:
-    actions = CHOICES.astype(float)
+def test_missing_discrete_actions_are_errors_and_are_not_counted() -> None:
+    actions = DISCRETE.astype(float)
     actions[[7, 9], 0] = np.nan, np.inf
     found = inspect(data(actions=actions, action_count=5))
     assert [(finding.what, finding.rows) for finding in found.findings] == [("not-finite", (7, 9))]
@@ -341,10 +367,10 @@ def test_missing_numbers_of_choices_are_errors_and_no_choices() -> None:
     assert sum(found.taken) == ROWS - 2
 
 
-def test_what_a_reader_judged_is_said_before_training() -> None:
-    judged = data(actions=CHOICES).numbered(5, said=False)
-    assert only(judged, "reader").level == "note"
-    assert doubts(judged) == [judged.notes[0]]
+def test_what_a_reader_inferred_is_said_before_training() -> None:
+    inferred = data(actions=DISCRETE).with_action_count(5, declared=False)
+    assert only(inferred, "reader").level == "note"
+    assert doubts(inferred) == [inferred.notes[0]]
 
 
 # -- boundaries ------------------------------------------------------------------------------------
@@ -396,7 +422,7 @@ def wrapped() -> np.ndarray:
 
 
 def goals() -> np.ndarray:
-    """A walk with a goal that is drawn anew now and then, and rounded a little differently each time it is read."""
+    """A walk with a goal that is drawn again now and then, and rounded a little differently each time it is read."""
     rng = np.random.default_rng(0)
     walk = np.cumsum(rng.uniform(-0.1, 0.1, (5000, 2)), axis=0)
     return np.hstack([walk, np.repeat(rng.uniform(-5, 5, (50, 3)), 100, axis=0) + rng.normal(0, 1e-6, (5000, 3))])
@@ -428,7 +454,7 @@ SMOOTH = {
     "contacts, velocities only": gait(5000, 5000)[:, 6:] + kicked(),
     "billiards": billiards(),
     "angles that wrap": wrapped(),
-    "goals drawn anew": goals(),
+    "goals drawn again": goals(),
     "contact forces": forces(),
     "hurried steps": hurried(),
     "noisy columns": noisy(),
@@ -442,7 +468,7 @@ def test_no_reset_is_seen_where_there_is_none(name: str) -> None:
     assert "unmarked-resets" not in slugs(inspect(unmarked(SMOOTH[name])))
 
 
-@pytest.mark.parametrize("name", ["contacts", "goals drawn anew", "noisy columns", "random walk", "billiards"])
+@pytest.mark.parametrize("name", ["contacts", "goals drawn again", "noisy columns", "random walk", "billiards"])
 def test_resets_are_seen_among_sudden_changes(name: str) -> None:
     states = SMOOTH[name]
     # Every episode of 250 rows goes back to where the recording began.

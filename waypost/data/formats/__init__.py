@@ -1,39 +1,69 @@
-"""The file formats data are read from and written to, one module each."""
+"""The formats data are read from and written to: one module each, imported when it is needed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from waypost.data.columns import Columns
 from waypost.data.dataset import Dataset
-from waypost.data.formats import hdf5, minari, npz, tables
+from waypost.files import reading
+from waypost.resources import require
 from waypost.types import Count
-
-Reader = Callable[[Path, Columns], Dataset]
-Writer = Callable[[Dataset, Path, Count | None], None]
 
 
 @dataclass(frozen=True)
 class Format:
-    """How files of one kind are read and written; without a writer they can only be read."""
+    """How data of one kind are read and written."""
 
     title: str
+    kind: str
+    """What a file is, in words."""
     suffixes: tuple[str, ...]
-    read: Reader
-    write: Writer | None
-    task: Callable[[Path], str | None]
-    """The task the rewards belong to, without reading the rows."""
+    module: str
+    """The module here, with `read`, `task` and `write`; the extra that brings what it needs has the same name."""
+    needs: str | None = None
+    """The package it needs."""
+    writes: bool = True
+
+    def code(self, purpose: str) -> Any:
+        """The module, or an error that says which extra is missing and for which purpose."""
+        if self.needs is not None:
+            require(self.needs, self.module, f"{purpose} {self.title}")
+        return import_module(f"{__name__}.{self.module}")
+
+    def read(self, path: Path, columns: Columns) -> Dataset:
+        """The data, with actions discrete or continuous as `columns` say; NaN may still be in them."""
+        code = self.code(f"{path}: reading")
+        with reading(path, self.kind):
+            return columns.declared(code.read(path, columns))
+
+    def task(self, path: Path) -> str | None:
+        """The task the rewards belong to, without reading the rows."""
+        code = self.code(f"{path}: reading")
+        with reading(path, self.kind):
+            return code.task(path)
+
+    def write(self, dataset: Dataset, path: Path, progress: Count | None = None) -> None:
+        self.code(f"{path}: writing").write(dataset, path, progress)
 
 
-FORMATS = (
-    Format("npz", (".npz",), npz.read, npz.write, npz.task),
-    Format("HDF5", (".hdf5", ".h5"), hdf5.read, hdf5.write, hdf5.task),
-    Format("Parquet", (".parquet",), tables.read_parquet, tables.write_parquet, tables.task),
-    Format("CSV", (".csv",), tables.read_csv, None, lambda _: None),
-    Format("Minari", (), minari.read, minari.write, minari.task),
+FILES = (
+    Format("npz", "an .npz file", (".npz",), "npz"),
+    Format("HDF5", "an HDF5 file", (".hdf5", ".h5"), "hdf5", "h5py"),
+    Format("Parquet", "a Parquet file", (".parquet",), "tables", "pyarrow"),
+    Format("CSV", "a CSV file with a header line", (".csv",), "tables", "pyarrow", writes=False),
 )
-"""Every format; Minari's is a folder."""
+BY_SUFFIX = {suffix: each for each in FILES for suffix in each.suffixes}
+SUFFIXES = ", ".join(BY_SUFFIX)
+TABLE = Format("a table", "a table", (), "tables", "pyarrow")
+"""Of pandas or pyarrow, in memory."""
+MINARI = Format("Minari", "a Minari data set", (), "minari", "minari")
+"""A folder, not a file."""
 
-BY_SUFFIX = {suffix: each for each in FORMATS for suffix in each.suffixes}
+
+def minari_folder(path: Path) -> Path | None:
+    """The folder with a Minari set's files: the one named, or `data` inside it; None if neither is one."""
+    return next((folder for folder in (path / "data", path) if (folder / "metadata.json").is_file()), None)

@@ -1,67 +1,58 @@
-"""Files that hold plain arrays, one entry per row: ours, D4RL's and OGBench's conventions."""
+"""What formats share: arrays with one entry per row, by our own, D4RL's or OGBench's conventions."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from waypost.data.columns import Columns, build, fold_arrivals, judged
+from waypost.data.columns import Columns, Fields, build, infer_discrete, merge_final_states, unchecked
 from waypost.data.dataset import Dataset
+from waypost.errors import WaypostError
+from waypost.resources import available_memory
 
+MARK = "waypost"
+"""What the facts are called in a file of ours; without them it is somebody else's."""
 ROWS = ("observations", "actions", "rewards", "next_observations", "terminals", "timeouts", "next_valid")
 """The arrays a file of ours holds, one entry per row."""
 BOUNDS = ("action_low", "action_high")
+MOST_PACKED = 1100
+"""No compression in use makes data smaller than by this factor; what claims more is damaged."""
 
 
-def from_arrays(arrays: Mapping[str, Any], columns: Columns, name: str, facts: dict[str, Any] | None = None) -> Dataset:
+def from_arrays(arrays: Fields, columns: Columns, name: str, facts: Any) -> Dataset:
     """A Dataset of a file's arrays; `facts` are those of `facts_of`, if the file is one of ours."""
     if facts is not None and not columns.roles:
-        values: dict[str, Any] = {role: np.asarray(arrays[role]) for role in ROWS if role in arrays}
-        bounds: dict[str, Any] = {bound: np.asarray(arrays[bound]) for bound in BOUNDS if bound in arrays}
-        return Dataset.from_arrays(**values, **bounds, **read_facts(facts), name=name, finite=False, copy=False)
+        return ours(arrays, facts, name)
     if not columns.roles and "observations" in arrays:
         if "masks" in arrays or ("qpos" in arrays and "terminals" in arrays and "rewards" not in arrays):
             return _ogbench(arrays, name)
         if "maze2d" in name.lower() and "timeouts" in arrays:
             return _maze2d(arrays, name)
-    known: dict[str, Any] = {field: np.asarray(arrays[field]) for field in (*BOUNDS, "next_valid") if field in arrays}
+    known = _present(arrays, *BOUNDS, "next_valid")
     return build(arrays, columns, name, **known, **known_count(facts, columns))
 
 
-# -- what a file of ours says besides its rows -------------------------------------------------------
+def _present(arrays: Fields, *names: str) -> dict[str, Any]:
+    return {name: np.asarray(arrays[name]()) for name in names if name in arrays}
 
 
-def facts_of(dataset: Dataset) -> dict[str, Any]:
-    """What there is to know of the data besides the rows, as JSON."""
-    return {
-        "task": dataset.task,
-        "observation_names": list(dataset.observation_names),
-        "action_count": dataset.action_count,
-    }
+def plausible(path: Path, field: str, claimed: int, stored: int) -> None:
+    """Refuse what cannot be true or cannot be held, before any memory is asked for."""
+    if claimed > MOST_PACKED * max(stored, 1) + 4096:
+        raise WaypostError(f"{path}: damaged: {field} claims {claimed} bytes, the file holds {stored} for it")
+    free = available_memory()
+    if claimed > free:
+        raise WaypostError(
+            f"{path}: {field} needs {claimed / 1e9:.1f} GB, {free / 1e9:.1f} GB are free; "
+            "see docs/large-data.md on data larger than memory"
+        )
 
 
-def read_facts(record: Any) -> dict[str, Any]:
-    """The facts of a file, as arguments of `Dataset.from_arrays`."""
-    if isinstance(record, str | bytes):
-        record = json.loads(record)
-    task, names, count = record.get("task"), record.get("observation_names", ()), record.get("action_count")
-    if not isinstance(task, str | None) or not all(isinstance(name, str) for name in names):
-        raise ValueError("task and observation_names must be text")
-    if not isinstance(count, int | None) or isinstance(count, bool):
-        raise ValueError("action_count must be a whole number")
-    return {"task": task, "observation_names": tuple(names), "action_count": count}
-
-
-def known_count(record: Any, columns: Columns) -> dict[str, Any]:
-    """How many numbered actions a file of ours has, where they are still its actions though other roles are chosen."""
-    return {} if record is None or columns.actions else {"action_count": read_facts(record)["action_count"]}
-
-
-def task_of(record: Any) -> str | None:
-    return read_facts(record)["task"]
+def ours(arrays: Fields, facts: Any, name: str, **bounds: Any) -> Dataset:
+    """A Dataset as it was written; `bounds` are those of actions, if they are not among the arrays."""
+    return unchecked(**_present(arrays, *ROWS, *BOUNDS), **bounds, **read_facts(facts), name=name)
 
 
 def rows_of(dataset: Dataset) -> dict[str, np.ndarray]:
@@ -69,47 +60,55 @@ def rows_of(dataset: Dataset) -> dict[str, np.ndarray]:
     return {name: getattr(dataset, name) for name in (*ROWS, *BOUNDS) if getattr(dataset, name) is not None}
 
 
-# -- the conventions of others -----------------------------------------------------------------------
+def facts_of(dataset: Dataset) -> dict[str, Any]:
+    """What there is to know of the data besides the rows, as JSON."""
+    names = list(dataset.observation_names)
+    return {"task": dataset.task, "observation_names": names, "action_count": dataset.action_count}
 
 
-def _ogbench(arrays: Mapping[str, Any], name: str) -> Dataset:
+def read_facts(facts: Any) -> dict[str, Any]:
+    """The facts of a file, as arguments of `Dataset.from_arrays`."""
+    task, names, count = facts.get("task"), facts.get("observation_names", ()), facts.get("action_count")
+    if not isinstance(task, str | None) or not all(isinstance(name, str) for name in names):
+        raise ValueError("task and observation_names must be text")
+    if not isinstance(count, int | None) or isinstance(count, bool):
+        raise ValueError("action_count must be a whole number")
+    return {"task": task, "observation_names": tuple(names), "action_count": count}
+
+
+def known_count(facts: Any, columns: Columns) -> dict[str, Any]:
+    """How many discrete actions a file of ours has, where its actions are used though other roles are chosen."""
+    return {} if facts is None or columns.actions else {"action_count": read_facts(facts)["action_count"]}
+
+
+def task_of(facts: Any) -> str | None:
+    return None if facts is None else read_facts(facts)["task"]
+
+
+def _ogbench(arrays: Fields, name: str) -> Dataset:
     """OGBench: `terminals` end a trajectory and say nothing of the task; `masks` are 0 where the task succeeded.
 
     Files without next states hold one more state than actions: the row marked terminal is where a trajectory arrived.
     """
-    roles: dict[str, Any] = {
-        role: np.asarray(arrays[role]) for role in ("observations", "actions", "rewards") if role in arrays
-    }
+    roles = _present(arrays, "observations", "actions", "rewards", "next_observations")
     rows = len(roles["observations"])
-    ends = np.asarray(arrays["terminals"]) != 0 if "terminals" in arrays else np.zeros(rows, bool)
+    ends = np.asarray(arrays["terminals"]()) != 0 if "terminals" in arrays else np.zeros(rows, bool)
     roles["timeouts"] = ends
     if "masks" in arrays:
-        roles["terminals"] = np.asarray(arrays["masks"]) == 0
-    if "next_observations" in arrays:
-        roles["next_observations"] = np.asarray(arrays["next_observations"])
-    elif ends.shape == (rows,) and rows:
+        roles["terminals"] = np.asarray(arrays["masks"]()) == 0
+    if "next_observations" not in roles and ends.shape == (rows,) and rows:
         starts = np.append(True, ends[:-1])
-        roles = fold_arrivals(roles, ends & ~starts, name)
-    notes = ("read as OGBench: terminals end trajectories, masks say where the task ended",)
-    dataset = Dataset.from_arrays(**roles, name=name, notes=notes, finite=False, copy=False)
-    return judged(dataset, "actions" in roles and roles["actions"].dtype.kind in "iub")
+        roles = merge_final_states(roles, ends & ~starts, name)
+    note = "read as OGBench: terminals end trajectories, masks say where the task ended"
+    integers = "actions" in roles and roles["actions"].dtype.kind in "iub"
+    return infer_discrete(unchecked(**roles, name=name, notes=(note,)), integers)
 
 
-def _maze2d(arrays: Mapping[str, Any], name: str) -> Dataset:
+def _maze2d(arrays: Fields, name: str) -> Dataset:
     """D4RL's maze2d: a timeout says that a goal was reached and the next one set; the ball rolls on."""
-    roles: dict[str, Any] = {
-        role: np.asarray(arrays[role]) for role in ("observations", "actions", "rewards") if role in arrays
-    }
-    observations = roles["observations"]
-    last = np.arange(len(observations)) == len(observations) - 1
-    following = np.append(observations[1:], observations[-1:], axis=0)
-    return Dataset.from_arrays(
-        **roles,
-        next_observations=following,
-        timeouts=np.asarray(arrays["timeouts"]),
-        next_valid=~last,
-        name=name,
-        notes=("read as D4RL's maze2d: timeouts mark goals reached, the next state is real there",),
-        finite=False,
-        copy=False,
-    )
+    roles = _present(arrays, "observations", "actions", "rewards", "timeouts")
+    states = roles["observations"]
+    roles["next_observations"] = np.append(states[1:], states[-1:], axis=0)
+    roles["next_valid"] = np.arange(len(states)) < len(states) - 1
+    note = "read as D4RL's maze2d: timeouts mark goals reached, the next state is real there"
+    return unchecked(**roles, name=name, notes=(note,))

@@ -9,15 +9,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import minari
 import numpy as np
+from gymnasium import registry, spaces
+from minari.data_collector import EpisodeBuffer
+from minari.dataset.minari_storage import MinariStorage
+from minari.serialization import deserialize_space
+from minari.storage.datasets_root_dir import get_dataset_path
 
-from waypost.data.columns import Columns
+from waypost.data.columns import Columns, unchecked
 from waypost.data.dataset import Dataset
-from waypost.data.formats.arrays import facts_of, read_facts, task_of
-from waypost.data.formats.reading import plausible, reading
+from waypost.data.formats import minari_folder
+from waypost.data.formats.arrays import MARK, facts_of, plausible, read_facts, task_of
 from waypost.errors import WaypostError
+from waypost.types import Count
 
-MARK = "waypost"
 GOAL_KEYS = {"achieved_goal", "desired_goal", "observation"}
 REACHED = 0.45
 """How near the goal an ant or a ball has reached it, in Gymnasium-Robotics' mazes."""
@@ -27,28 +33,15 @@ MAZES = {"antmaze": ("achieved_goal", "observation"), "pointmaze": ("observation
 """What makes up the state in a maze: D4RL's 29 numbers for the ant; for the ball, its state and where to go."""
 
 
-def is_minari(path: Path) -> bool:
-    return path.is_dir() and _data(path).joinpath("metadata.json").is_file()
-
-
-def _data(path: Path) -> Path:
-    """Minari keeps the files of a set in a folder `data`; both that and the folder around it may be named."""
-    return path / "data" if (path / "data" / "metadata.json").is_file() else path
-
-
 def place(name: str) -> Path:
     """Where Minari's local store has the set of that name, or would have it."""
-    from minari.storage.datasets_root_dir import get_dataset_path
-
     return Path(get_dataset_path(name))
 
 
 def stored(name: str) -> Path:
     """The folder of a set in Minari's local store; downloaded by Minari's own client if it is not there."""
     folder = place(name)
-    if not is_minari(folder):
-        import minari
-
+    if minari_folder(folder) is None:
         try:
             minari.download_dataset(name)
         except Exception as error:
@@ -60,61 +53,43 @@ def stored(name: str) -> Path:
     return folder
 
 
-# -- reading -----------------------------------------------------------------------------------------
-
-
 def read(path: Path, columns: Columns) -> Dataset:
-    with reading(path, "a Minari data set"):
-        folder = _data(path)
-        metadata = json.loads((folder / "metadata.json").read_text())
-        for space in ("observation_space", "action_space"):
-            # Minari would make the environment to find out, and that may run anything.
-            if not isinstance(metadata.get(space), str):
-                raise WaypostError(f"{folder / 'metadata.json'}: has no {space}; write the data set again with it")
-        for given, allowed in (("rewards", columns.rewards), ("actions", columns.actions)):
-            if allowed:
-                raise WaypostError(
-                    f"{path}: in a Minari data set only --columns.observations can be chosen, not {given}"
-                )
-        stored = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-        plausible(path, "its steps", 4 * int(metadata.get("total_steps", 0)), stored)
-        from minari.dataset.minari_storage import MinariStorage
-
-        storage = MinariStorage.read(folder)
-        episodes = list(storage.get_episodes(range(storage.total_episodes)))
-        if not episodes:
-            raise WaypostError(f"{path}: has no episodes")
-        if MARK in metadata and not columns.roles:
-            return _ours(episodes, metadata, storage.action_space, str(path))
-        env = _environment(metadata)
-        states = _as_declared(storage.observation_space, json.loads(metadata["observation_space"]))
-        return _episodes(episodes, states, storage.action_space, columns, str(path), env)
+    folder = minari_folder(path) or path
+    metadata = json.loads((folder / "metadata.json").read_text())
+    for space in ("observation_space", "action_space"):
+        # Minari would make the environment to find out, and that may run anything.
+        if not isinstance(metadata.get(space), str):
+            raise WaypostError(f"{folder / 'metadata.json'}: has no {space}; write the data set again with it")
+    for role in ("rewards", "actions"):
+        if getattr(columns, role):
+            raise WaypostError(f"{path}: in a Minari data set only --columns.observations can be chosen, not {role}")
+    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    plausible(path, "its steps", 4 * int(metadata.get("total_steps", 0)), size)
+    storage = MinariStorage.read(folder)
+    episodes = list(storage.get_episodes(range(storage.total_episodes)))
+    if not episodes:
+        raise WaypostError(f"{path}: has no episodes")
+    if MARK in metadata and not columns.roles:
+        return _ours(episodes, metadata[MARK], storage.action_space, str(path))
+    states = _as_declared(storage.observation_space, json.loads(metadata["observation_space"]))
+    return _others(episodes, states, storage.action_space, columns, str(path), _environment(metadata))
 
 
 def task(path: Path) -> str | None:
     """The environment the data were recorded in, or the task they belong to if they are ours."""
-    with reading(path, "a Minari data set"):
-        metadata = json.loads((_data(path) / "metadata.json").read_text())
-        if MARK in metadata:
-            return task_of(metadata[MARK])
-        from minari.serialization import deserialize_space
-
-        if not isinstance(metadata.get("observation_space"), str):
-            return None
-        return _task(_environment(metadata), deserialize_space(metadata["observation_space"]))
+    metadata = json.loads(((minari_folder(path) or path) / "metadata.json").read_text())
+    if MARK in metadata:
+        return task_of(metadata[MARK])
+    if not isinstance(metadata.get("observation_space"), str):
+        return None
+    return _task(_environment(metadata), deserialize_space(metadata["observation_space"]))
 
 
-def _as_declared(space: Any, record: dict[str, Any]) -> Any:
-    """The space with the keys of a Dict in the order they were written in; Gymnasium sorts them when it reads one."""
-    import gymnasium as gym
-
-    if isinstance(space, gym.spaces.Dict):
-        parts = record["subspaces"].items()
-        return gym.spaces.Dict([(key, _as_declared(space.spaces[key], part)) for key, part in parts])
-    if isinstance(space, gym.spaces.Tuple):
-        parts = zip(space.spaces, record["subspaces"], strict=True)
-        return gym.spaces.Tuple([_as_declared(each, part) for each, part in parts])
-    return space
+def _task(env: dict[str, Any], states: Any) -> str | None:
+    """The environment to evaluate in, where it can be made as it was from its name alone."""
+    plain = not env.get("kwargs") and not env.get("additional_wrappers")
+    known = isinstance(env.get("id"), str) and env["id"] in registry
+    return env["id"] if plain and known and isinstance(states, spaces.Box) else None
 
 
 def _environment(metadata: dict[str, Any]) -> dict[str, Any]:
@@ -122,139 +97,18 @@ def _environment(metadata: dict[str, Any]) -> dict[str, Any]:
     return env if isinstance(env, dict) else {}
 
 
-def _episodes(
-    episodes: list[dict[str, Any]], states: Any, actions: Any, columns: Columns, name: str, env: dict[str, Any]
-) -> Dataset:
-    """One row per step: an episode of T steps has T + 1 states, so every next state is real."""
-    import gymnasium as gym
-
-    maze = _maze(states, name, env)
-    keys = columns.observations or (MAZES[maze] if maze else ())
-    flat, names = _flattener(states, keys, name)
-    if isinstance(states, gym.spaces.Box):
-        names = ()  # its numbers have no names of their own
-    if not isinstance(actions, gym.spaces.Box | gym.spaces.Discrete):
-        raise WaypostError(f"{name}: actions are {actions}; a Box of numbers or Discrete is needed")
-    parts: list[dict[str, np.ndarray]] = []
-    left_out = 0
-    for episode in episodes:
-        seen = flat(episode["observations"])
-        part = _rows(episode, seen, name)
-        if maze:
-            part, dropped = _ended_by_success(part, episode["observations"])
-            left_out += dropped
-        parts.append(part)
-    rows: dict[str, Any] = {field: np.concatenate([part[field] for part in parts]) for field in parts[0]}
-    notes: tuple[str, ...] = ()
-    if maze:
-        notes = (
-            f"read as {maze} that never ends: the task ends where the goal is reached; "
-            f"{left_out} rows that began there left out",
-        )
-    known: dict[str, Any]
-    if isinstance(actions, gym.spaces.Discrete):
-        known = {"action_count": int(actions.n)}
-        if actions.start != 0:
-            rows["actions"] = rows["actions"] - actions.start
-            notes += (f"actions are numbered from 0 here, from {actions.start} in the file and its environment",)
-    else:
-        known = {"action_low": actions.low.reshape(-1), "action_high": actions.high.reshape(-1)}
-    if maze == "antmaze" and states["observation"].shape == (CONTACT_SIZE,):
-        notes += (f"the ant's state has {CONTACT_SIZE} numbers, with contact forces; D4RL's has 27",)
-    return Dataset.from_arrays(
-        **rows,
-        **known,
-        name=name,
-        task=_task(env, states),
-        observation_names=names,
-        notes=notes,
-        finite=False,
-        copy=False,
-    )
+def _as_declared(space: Any, record: dict[str, Any]) -> Any:
+    """The space with the keys of a Dict in the order they were written in; Gymnasium sorts them when it reads one."""
+    if isinstance(space, spaces.Dict):
+        parts = record["subspaces"].items()
+        return spaces.Dict([(key, _as_declared(space.spaces[key], part)) for key, part in parts])
+    if isinstance(space, spaces.Tuple):
+        return spaces.Tuple([_as_declared(*each) for each in zip(space.spaces, record["subspaces"], strict=True)])
+    return space
 
 
-def _rows(episode: dict[str, Any], seen: np.ndarray, name: str) -> dict[str, np.ndarray]:
-    steps = len(episode["rewards"])
-    if len(seen) != steps + 1:
-        raise WaypostError(
-            f"{name}: episode {episode['id']} has {len(seen)} states for {steps} steps; one more than steps is needed"
-        )
-    last = np.arange(steps) == steps - 1
-    terminals = np.asarray(episode["terminations"]).reshape(-1) != 0
-    return {
-        "observations": seen[:-1],
-        "next_observations": seen[1:],
-        "actions": np.asarray(episode["actions"]).reshape(steps, -1),
-        "rewards": np.asarray(episode["rewards"], np.float64),
-        "terminals": terminals,
-        "timeouts": (np.asarray(episode["truncations"]).reshape(-1) != 0) | last,
-    }
-
-
-def _maze(states: Any, name: str, env: dict[str, Any]) -> str | None:
-    """Which of the mazes that go on after success this is, if any."""
-    import gymnasium as gym
-
-    if not isinstance(states, gym.spaces.Dict) or set(states.spaces) != GOAL_KEYS:
-        return None
-    words = (str(env.get("id", "")) + name).lower().replace("_", "").replace("-", "")
-    return next((maze for maze in MAZES if maze in words), None)
-
-
-def _ended_by_success(rows: dict[str, np.ndarray], seen: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], int]:
-    """The rows with a terminal where the goal is reached, and without those that began there."""
-    at, goal = np.asarray(seen["achieved_goal"]), np.asarray(seen["desired_goal"])[:-1]
-    there = np.linalg.norm(at[1:] - goal, axis=1) <= REACHED
-    kept = np.linalg.norm(at[:-1] - goal, axis=1) > REACHED
-    rows = rows | {"terminals": rows["terminals"] | there}
-    return {field: values[kept] for field, values in rows.items()}, int((~kept).sum())
-
-
-def _task(env: dict[str, Any], states: Any) -> str | None:
-    """The environment to judge in, where it can be made as it was from its name alone."""
-    import gymnasium as gym
-
-    plain = not env.get("kwargs") and not env.get("additional_wrappers")
-    known = isinstance(env.get("id"), str) and env["id"] in gym.registry
-    return env["id"] if plain and known and isinstance(states, gym.spaces.Box) else None
-
-
-def _flattener(space: Any, keys: tuple[str, ...], name: str) -> tuple[Callable[[Any], np.ndarray], tuple[str, ...]]:
-    """How a state becomes one row of numbers: the parts of a Dict in declared order, or those asked for."""
-    import gymnasium as gym
-
-    if isinstance(space, gym.spaces.Dict):
-        chosen = keys or tuple(space.spaces)
-        missing = [key for key in chosen if key not in space.spaces]
-        if missing:
-            raise WaypostError(f"{name}: has no observation {missing[0]!r}; it has {', '.join(space.spaces)}")
-        parts = [(key, *_flattener(space.spaces[key], (), name)) for key in chosen]
-        names = tuple(f"{key}.{each}" if each else key for key, _, inner in parts for each in inner)
-        return lambda values: np.concatenate([flat(values[key]) for key, flat, _ in parts], axis=1), names
-    if keys:
-        raise WaypostError(f"{name}: observations have no parts to choose {', '.join(keys)} from")
-    if isinstance(space, gym.spaces.Tuple):
-        tuple_parts = [_flattener(each, (), name) for each in space.spaces]
-        inner_names = tuple(
-            f"{i}.{each}" if each else str(i) for i, (_, inner) in enumerate(tuple_parts) for each in inner
-        )
-        return (
-            lambda values: np.concatenate([p[0](v) for p, v in zip(tuple_parts, values, strict=True)], axis=1),
-            inner_names,
-        )
-    if isinstance(space, gym.spaces.Discrete):
-        names = tuple(str(space.start + i) for i in range(space.n))
-        return lambda values: np.eye(space.n, dtype=np.float32)[np.asarray(values).reshape(-1) - space.start], names
-    if isinstance(space, gym.spaces.Box | gym.spaces.MultiBinary):
-        size = int(np.prod(space.shape))
-        names = tuple(str(i) for i in range(size)) if size > 1 else ("",)
-        return lambda values: np.asarray(values).reshape(len(values), size), names
-    raise WaypostError(f"{name}: observations are {space}; Box, Discrete, MultiBinary, Dict or Tuple is needed")
-
-
-def _ours(episodes: list[dict[str, Any]], metadata: dict[str, Any], actions: Any, name: str) -> Dataset:
+def _ours(episodes: list[dict[str, Any]], record: dict[str, Any], actions: Any, name: str) -> Dataset:
     """A set written by `write`: infos hold what Minari has no place for."""
-    record = metadata[MARK]
     parts = []
     for episode in episodes:
         part = _rows(episode, np.asarray(episode["observations"]), name)
@@ -262,42 +116,127 @@ def _ours(episodes: list[dict[str, Any]], metadata: dict[str, Any], actions: Any
         infos = episode["infos"] or {}
         part |= {field: np.asarray(infos[field]) for field in ("next_valid", "next_observations") if field in infos}
         parts.append(part)
-    rows: dict[str, Any] = {field: np.concatenate([part[field] for part in parts]) for field in parts[0]}
-    facts = read_facts(record)
-    bounds: dict[str, Any] = {}
+    rows, facts = _joined(parts), read_facts(record)
     if facts["action_count"] is None:
-        bounds = {"action_low": actions.low, "action_high": actions.high}
+        facts |= {"action_low": actions.low, "action_high": actions.high}
     for field in ("actions", "rewards"):
         if not record[field]:
             del rows[field]
-    return Dataset.from_arrays(**rows, **bounds, **facts, name=name, finite=False, copy=False)
+    return unchecked(**rows, **facts, name=name)
 
 
-# -- writing -----------------------------------------------------------------------------------------
+def _others(
+    episodes: list[dict[str, Any]], states: Any, actions: Any, columns: Columns, name: str, env: dict[str, Any]
+) -> Dataset:
+    """A set of somebody else's."""
+    maze = _maze(states, name, env)
+    flat, names = _flattener(states, columns.observations or (MAZES[maze] if maze else ()), name)
+    if isinstance(states, spaces.Box):
+        names = ()  # its numbers have no names of their own
+    if not isinstance(actions, spaces.Box | spaces.Discrete):
+        raise WaypostError(f"{name}: actions are {actions}; a Box of numbers or Discrete is needed")
+    parts = [_rows(episode, flat(episode["observations"]), name) for episode in episodes]
+    notes: tuple[str, ...] = ()
+    if maze:
+        recorded = sum(len(part["rewards"]) for part in parts)
+        pairs = zip(parts, episodes, strict=True)
+        parts = [_ended_by_success(part, episode["observations"]) for part, episode in pairs]
+        left_out = recorded - sum(len(part["rewards"]) for part in parts)
+        ends = f"the task ends where the goal is reached; {left_out} rows that began there left out"
+        notes = (f"read as {maze} that never ends: {ends}",)
+    rows = _joined(parts)
+    if isinstance(actions, spaces.Discrete):
+        rows["action_count"] = int(actions.n)
+        if actions.start != 0:
+            rows["actions"] = rows["actions"] - actions.start
+            notes += (f"discrete actions are 0 and up here, {actions.start} and up in the file and its environment",)
+    else:
+        rows |= {"action_low": actions.low.reshape(-1), "action_high": actions.high.reshape(-1)}
+    if maze == "antmaze" and states["observation"].shape == (CONTACT_SIZE,):
+        notes += (f"the ant's state has {CONTACT_SIZE} numbers, with contact forces; D4RL's has 27",)
+    return unchecked(**rows, name=name, task=_task(env, states), observation_names=names, notes=notes)
 
 
-def write(dataset: Dataset, path: Path, progress: Callable[[int, int], None] | None = None) -> None:
+def _rows(episode: dict[str, Any], seen: np.ndarray, name: str) -> dict[str, np.ndarray]:
+    """One row per step: an episode of T steps has T + 1 states, so every next state is real."""
+    steps = len(episode["rewards"])
+    if len(seen) != steps + 1:
+        raise WaypostError(
+            f"{name}: episode {episode['id']} has {len(seen)} states for {steps} steps; one more than steps is needed"
+        )
+    return {
+        "observations": seen[:-1],
+        "next_observations": seen[1:],
+        "actions": np.asarray(episode["actions"]).reshape(steps, -1),
+        "rewards": np.asarray(episode["rewards"], np.float64),
+        "terminals": np.asarray(episode["terminations"]).reshape(-1) != 0,
+        "timeouts": (np.asarray(episode["truncations"]).reshape(-1) != 0) | (np.arange(steps) == steps - 1),
+    }
+
+
+def _joined(parts: list[dict[str, np.ndarray]]) -> dict[str, Any]:
+    return {field: np.concatenate([part[field] for part in parts]) for field in parts[0]}
+
+
+def _maze(states: Any, name: str, env: dict[str, Any]) -> str | None:
+    """Which of the mazes that go on after success this is, if any."""
+    if not isinstance(states, spaces.Dict) or set(states.spaces) != GOAL_KEYS:
+        return None
+    words = (str(env.get("id", "")) + name).lower().replace("_", "").replace("-", "")
+    return next((maze for maze in MAZES if maze in words), None)
+
+
+def _ended_by_success(rows: dict[str, np.ndarray], seen: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The rows with a terminal where the goal is reached, and without those that began there."""
+    at, goal = np.asarray(seen["achieved_goal"]), np.asarray(seen["desired_goal"])[:-1]
+    reached = np.linalg.norm(at[1:] - goal, axis=1) <= REACHED
+    kept = np.linalg.norm(at[:-1] - goal, axis=1) > REACHED
+    rows = rows | {"terminals": rows["terminals"] | reached}
+    return {field: values[kept] for field, values in rows.items()}
+
+
+def _flattener(space: Any, keys: tuple[str, ...], name: str) -> tuple[Callable[[Any], np.ndarray], tuple[str, ...]]:
+    """How a state becomes one row of numbers: the parts of a Dict in declared order, or those asked for."""
+    if keys and not isinstance(space, spaces.Dict):
+        raise WaypostError(f"{name}: observations have no parts to choose {', '.join(keys)} from")
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        inside: dict[Any, Any] = dict(space.spaces if isinstance(space, spaces.Dict) else enumerate(space.spaces))
+        missing = [key for key in keys if key not in inside]
+        if missing:
+            raise WaypostError(f"{name}: has no observation {missing[0]!r}; it has {', '.join(inside)}")
+        parts = [(key, *_flattener(inside[key], (), name)) for key in keys or inside]
+        names = tuple(f"{key}.{each}" if each else str(key) for key, _, inner in parts for each in inner)
+        return lambda values: np.concatenate([flat(values[key]) for key, flat, _ in parts], axis=1), names
+    if isinstance(space, spaces.Discrete):
+        names = tuple(str(space.start + i) for i in range(space.n))
+        return lambda values: np.eye(space.n, dtype=np.float32)[np.asarray(values).reshape(-1) - space.start], names
+    if isinstance(space, spaces.Box | spaces.MultiBinary):
+        size = int(np.prod(space.shape))
+        names = tuple(str(i) for i in range(size)) if size > 1 else ("",)
+        return lambda values: np.asarray(values).reshape(len(values), size), names
+    raise WaypostError(f"{name}: observations are {space}; Box, Discrete, MultiBinary, Dict or Tuple is needed")
+
+
+def write(dataset: Dataset, path: Path, progress: Count | None = None) -> None:
     """A folder that Minari reads; what is absent is written as NaN, so that nobody takes it for zeros."""
-    import gymnasium as gym
-    from minari.dataset.minari_storage import MinariStorage
-
     size = dataset.action_size or 1
     low = np.full(size, -1, np.float32) if dataset.action_low is None else dataset.action_low
     high = np.full(size, 1, np.float32) if dataset.action_high is None else dataset.action_high
     count = dataset.action_count
-    path = path.resolve()  # Minari loses its way with a relative one
+    path = path.resolve()  # Minari does not find its files by a relative path
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    # A version is part of the name that Minari knows the set by.
+    name = path.name if path.name.rpartition("-v")[2].isdigit() else f"{path.name}-v0"
+    present = {"actions": dataset.actions is not None, "rewards": dataset.rewards is not None}
     try:
         storage = MinariStorage.new(
             temporary / "data",
-            observation_space=gym.spaces.Box(-np.inf, np.inf, (dataset.observation_size,), np.float32),
-            action_space=gym.spaces.Discrete(count) if count else gym.spaces.Box(low, high, dtype=np.float32),
+            observation_space=spaces.Box(-np.inf, np.inf, (dataset.observation_size,), np.float32),
+            action_space=spaces.Discrete(count) if count else spaces.Box(low, high, dtype=np.float32),
         )
-        present = {"actions": dataset.actions is not None, "rewards": dataset.rewards is not None}
-        storage.update_metadata(
-            {"dataset_id": _id(path), "minari_version": _version(), MARK: facts_of(dataset) | present}
-        )
+        record = {"dataset_id": name, "minari_version": minari.__version__, MARK: facts_of(dataset) | present}
+        storage.update_metadata(record)
         storage.update_episodes(_buffers(dataset, size, progress))
         temporary.chmod(0o755)
         temporary.replace(path)
@@ -306,17 +245,13 @@ def write(dataset: Dataset, path: Path, progress: Callable[[int, int], None] | N
         raise
 
 
-def _buffers(dataset: Dataset, action_size: int, progress: Callable[[int, int], None] | None) -> Iterator[Any]:
-    from minari.data_collector import EpisodeBuffer
-
-    rows = len(dataset)
+def _buffers(dataset: Dataset, action_size: int, progress: Count | None) -> Iterator[EpisodeBuffer]:
+    rows, inside = len(dataset), ~dataset.ends[:-1]
     actions = np.full((rows, action_size), np.nan, np.float32) if dataset.actions is None else dataset.actions
     actions = actions[:, 0].astype(np.int64) if dataset.action_count else actions
     rewards = np.full(rows, np.nan, np.float32) if dataset.rewards is None else dataset.rewards
-    # What the following row says where the next state is only nearly the same, and ends Minari cannot express.
-    exact = np.array_equal(
-        dataset.next_observations[:-1][~dataset.ends[:-1]], dataset.observations[1:][~dataset.ends[:-1]]
-    )
+    # Minari has one state between two steps: where the next state is only nearly the following row's, both are kept.
+    exact = np.array_equal(dataset.next_observations[:-1][inside], dataset.observations[1:][inside])
     for first, length in zip(dataset.episode_starts, dataset.episode_lengths, strict=True):
         part = slice(first, first + length)
         infos: dict[str, Any] = {}
@@ -334,14 +269,3 @@ def _buffers(dataset: Dataset, action_size: int, progress: Callable[[int, int], 
         )
         if progress is not None:
             progress(int(first + length), rows)
-
-
-def _id(path: Path) -> str:
-    """The name Minari knows the set by: a version is part of it."""
-    return path.name if path.name.rpartition("-v")[2].isdigit() else f"{path.name}-v0"
-
-
-def _version() -> str:
-    from importlib.metadata import version
-
-    return version("minari")

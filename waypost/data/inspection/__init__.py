@@ -1,4 +1,4 @@
-"""The health of a data set: what is in it, what is wrong or doubtful about it, and the way out of each.
+"""The health of a data set: what is in it, what is wrong or doubtful about it, and what to do about each.
 
 `inspect` looks at everything, also in data that still hold NaN; `doubts` is what training says before it begins, from
 the checks that cost next to nothing.
@@ -10,35 +10,34 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from waypost.data.columns import Columns
 from waypost.data.dataset import Dataset
-from waypost.data.inspection.checks import (
-    CHEAP,
-    THOROUGH,
-    Look,
-    columns_of,
-    duplicates,
-    not_finite,
-    repeated,
-    repeats_of,
-    with_gaps,
-)
+from waypost.data.inspection.checks import QUICK, THOROUGH, not_finite, repeated
 from waypost.data.inspection.findings import LEVELS, Inspection, Spread, Support
+from waypost.data.inspection.measurements import Measurements, infinities_as_nan, repeated_rows
+from waypost.data.sources import Source, read
 
 
-def inspect(dataset: Dataset, supports: Sequence[Support] = ()) -> Inspection:
-    """Look at everything; what the data are good for is judged elsewhere, where algorithms are known."""
-    broken = list(not_finite(dataset))
-    look = Look(with_gaps(dataset) if broken else dataset)
-    repeats = repeats_of(dataset)
-    columns = tuple(columns_of(look.dataset))
-    found = [
-        *broken,
-        *(finding for check in (*CHEAP, *THOROUGH) for finding in check(look)),
-        *duplicates(columns),
-        *repeated(repeats, len(dataset)),
-    ]
-    rewards = look.rewards
-    lengths = Spread.of(dataset.episode_lengths)
+def inspect(source: Source, supports: Sequence[Support] = (), columns: Columns | None = None) -> Inspection:
+    """Inspect data: facts, statistics of every column, and findings with what to do about them.
+
+    `source` and `columns` are those of `load`, but NaN and infinities are findings here, not a refusal. `supports`,
+    which algorithms can learn from the data, is passed on.
+
+        found = waypost.inspect("log.csv")
+        print(found.verdict)
+        for finding in found.findings:  # errors first, then warnings, then notes
+            print(finding.level, finding.what, finding)
+
+    `found.facts()` is the summary as pairs of words, `found.columns` the statistics, `found.to_json()` all of it.
+    """
+    dataset = read(source, columns)
+    broken = list(not_finite(Measurements(dataset)))
+    data = Measurements(infinities_as_nan(dataset) if broken else dataset)
+    repeats = repeated_rows(dataset)
+    checked = (finding for check in (*QUICK, *THOROUGH) for finding in check(data))
+    found = [*broken, *checked, *repeated(repeats, len(dataset))]
+    rewards, lengths = data.rewards, Spread.of(dataset.episode_lengths)
     assert lengths is not None
     return Inspection(
         name=dataset.name,
@@ -48,16 +47,16 @@ def inspect(dataset: Dataset, supports: Sequence[Support] = ()) -> Inspection:
         observation_size=dataset.observation_size,
         action_size=dataset.action_size,
         action_count=dataset.action_count,
-        taken=tuple(map(int, look.taken)),
+        taken=tuple(map(int, data.taken)),
         lengths=lengths,
-        returns=None if rewards is None else Spread.of(look.dataset.episode_returns),
+        returns=None if rewards is None else Spread.of(data.dataset.episode_returns),
         nonzero_rewards=None if rewards is None else float(np.count_nonzero(rewards) / max(len(rewards), 1)),
         distinct_rewards=None if rewards is None else len(np.unique(rewards)),
         terminals=int(dataset.terminals.sum()),
         timeouts=int(dataset.timeouts.sum()),
         unknown_next=int((~dataset.next_valid).sum()),
-        columns=columns,
-        saturation=tuple(map(float, look.saturation)),
+        columns=data.columns,
+        saturation=tuple(map(float, data.saturation)),
         repeated=len(repeats) / len(dataset),
         findings=tuple(sorted(found, key=lambda finding: LEVELS.index(finding.level))),
         supports=tuple(supports),
@@ -66,6 +65,6 @@ def inspect(dataset: Dataset, supports: Sequence[Support] = ()) -> Inspection:
 
 def doubts(dataset: Dataset) -> list[str]:
     """What to say once before training on these data: the reader's notes, and warnings that are quick to find."""
-    look = Look(dataset)
-    found = (finding for check in CHEAP for finding in check(look))
+    data = Measurements(dataset)
+    found = (finding for check in QUICK for finding in check(data))
     return [str(finding) for finding in found if finding.level == "warning" or finding.what == "reader"]

@@ -1,7 +1,8 @@
-"""What an inspection of data says: facts, findings with the way out, and what the data are good for."""
+"""What an inspection of data says: facts, findings with what to do, and which algorithms can learn from the data."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, astuple, dataclass
 from typing import Any, Literal
 
@@ -10,12 +11,12 @@ import numpy as np
 Level = Literal["error", "warning", "note"]
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")
 """error    no algorithm can train on this
-warning  it trains, but most likely on something other than what the person means
+warning  training works, but most likely learns something other than intended
 note     worth knowing
 """
 
 MOST_LISTED = 8
-"""Numbered actions whose frequencies are told one by one."""
+"""Discrete actions whose frequencies are listed."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Spread:
 class Column:
     """One column of the observations or actions, or the rewards; numbers are None where nothing is finite.
 
-    Mean and deviation are None also where the numbers only tell which of several actions was taken.
+    Discrete actions have neither mean nor standard deviation.
     """
 
     name: str
@@ -63,7 +64,7 @@ class Column:
     duplicate_of: str | None
     """An earlier column that holds the same numbers."""
     choices: int | None = None
-    """How many numbered actions there are, if it holds their numbers."""
+    """How many discrete actions there are, if it holds these."""
 
     @property
     def remark(self) -> str:
@@ -72,18 +73,18 @@ class Column:
             return "never changes"
         if self.duplicate_of:
             return f"same as {self.duplicate_of}"
-        return f"{self.choices} numbered actions" if self.choices else ""
+        return f"{self.choices} discrete actions" if self.choices else ""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something to put right, to think about or to know."""
+    """Something to fix, to think about or to know."""
 
     level: Level
     what: str
     """A short name that programs can rely on."""
     text: str
-    """What it is, and the way out."""
+    """What it is, and what to do."""
     rows: tuple[int, ...] = ()
     """The first rows it concerns."""
     count: int = 0
@@ -119,9 +120,9 @@ class Inspection:
     observation_size: int
     action_size: int | None
     action_count: int | None
-    """How many numbered actions there are; None where actions are vectors or missing."""
+    """How many discrete actions there are; None where actions are continuous or missing."""
     taken: tuple[int, ...]
-    """In how many rows each of the numbered actions is taken."""
+    """In how many rows each of the discrete actions is taken."""
     lengths: Spread
     returns: Spread | None
     """None without rewards."""
@@ -134,11 +135,11 @@ class Inspection:
     """Rows whose next state is not known."""
     columns: tuple[Column, ...]
     saturation: tuple[float, ...]
-    """Share of the rows at a bound, for each action; nothing where actions are numbered."""
+    """Share of the rows at a bound, for each continuous action."""
     repeated: float
     """Share of the rows that hold the same transition as an earlier one."""
     findings: tuple[Finding, ...]
-    """The gravest first."""
+    """Errors first, then warnings, then notes."""
     supports: tuple[Support, ...]
 
     def of_level(self, level: Level) -> list[Finding]:
@@ -150,13 +151,13 @@ class Inspection:
         size = f"{grouped(self.rows)} transitions in {grouped(self.episodes)} episode{'s' if self.episodes > 1 else ''}"
         counts = ((len(self.of_level(level)), level) for level in LEVELS)
         said = [f"{count} {level}{'s' if count > 1 else ''}" for count, level in counts if count]
-        return f"{size}: {', '.join(said) or 'nothing to put right'}"
+        return f"{size}: {', '.join(said) or 'nothing to fix'}"
 
     def facts(self) -> list[tuple[str, str]]:
         """The summary in words: what it is about, and what there is."""
-        rows, actions = self.rows, f"{self.action_size} actions" if self.action_size else "no actions"
-        if self.action_count is not None:
-            actions = f"{self.action_count} numbered actions"
+        rows, actions = self.rows, "no actions"
+        if self.action_size:
+            actions = f"{self.action_count} discrete actions" if self.action_count else f"{self.action_size} actions"
         facts = [
             ("transitions", grouped(rows)),
             ("episodes", grouped(self.episodes)),
@@ -189,12 +190,8 @@ class Inspection:
         return f"most often {words}; {grouped(self.taken.count(0))} of {grouped(len(shares))} never"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON: no NaN, no tuples."""
-        record: dict[str, Any] = _plain(asdict(self))
-        return record
-
-
-# -- in words and as JSON --------------------------------------------------------------------------
+        """Plain JSON: null for NaN, lists for tuples."""
+        return json.loads(json.dumps(asdict(self)), parse_constant=lambda _: None)
 
 
 def percent(share: float) -> str:
@@ -207,14 +204,3 @@ def grouped(number: int) -> str:
 
 def short(number: float) -> str:
     return grouped(round(number)) if 1e4 <= abs(number) < 1e9 else f"{number:.4g}"
-
-
-def _plain(value: Any) -> Any:
-    """The same value in what JSON knows."""
-    if isinstance(value, dict):
-        return {name: _plain(part) for name, part in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(part) for part in value]
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value

@@ -1,0 +1,175 @@
+"""What is measured of data: what several checks ask about, and the numbers of each column."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from waypost.data.dataset import Dataset
+from waypost.data.inspection.findings import Column
+from waypost.data.validation import bad_rows, blocks
+from waypost.types import Flags, Floats
+
+STRIP = 1 << 13
+"""Rows worked on together: few enough to stay in the processor's cache."""
+SAMPLE = 20_000
+"""Rows that stand for all where only a typical size is wanted."""
+TYPICAL = 0.9
+"""Quantile of a column's steps that counts as typical: resets stay above it in episodes of ten rows and more."""
+LOUD, FAR = 3.0, 10.0
+"""Typical steps that most columns make in a jump, and that one of them makes at least."""
+EDGE = 0.005
+"""Share of an action's range that counts as being at the bound."""
+
+
+class Measurements:
+    """A data set and what is measured of it, each when it is first asked for; NaN is a missing value."""
+
+    def __init__(self, dataset: Dataset):
+        self.dataset = dataset
+        self.states = list(dataset.observation_names) or [f"observation {i}" for i in range(dataset.observation_size)]
+        """Names of the observation columns."""
+        # "action 0" is the first of the discrete actions.
+        numbers = [""] if dataset.action_count is not None else [f" {i}" for i in range(dataset.action_size or 0)]
+        self.actions = [f"action{number}" for number in numbers]
+        """Names of the action columns."""
+
+    @cached_property
+    def rewards(self) -> Floats | None:
+        """The rewards that are known."""
+        rewards = self.dataset.rewards
+        return None if rewards is None else rewards[~np.isnan(rewards)]
+
+    @cached_property
+    def ranges(self) -> tuple[Floats, Floats]:
+        """Smallest and largest value of each observation column."""
+        return ranges(self.dataset.observations)
+
+    @property
+    def bounded(self) -> tuple[Floats, Floats, Floats] | None:
+        """Continuous actions with their lower and upper bounds."""
+        actions, low, high = self.dataset.actions, self.dataset.action_low, self.dataset.action_high
+        if actions is None or low is None or high is None or self.dataset.action_count is not None:
+            return None
+        return actions, low, high
+
+    @cached_property
+    def saturation(self) -> np.ndarray:
+        """Share of the rows at a bound, for each continuous action."""
+        if self.bounded is None:
+            return np.zeros(0)
+        actions, low, high = self.bounded
+        edge = EDGE * (high - low)
+        at_bound = sum(
+            ((abs(strip - low) <= edge) | (abs(strip - high) <= edge)).sum(axis=0)
+            for _, strip in blocks(actions, STRIP)
+        )
+        return np.where(high > low, at_bound / len(actions), 0.0)
+
+    @cached_property
+    def taken(self) -> np.ndarray:
+        """In how many rows each of the discrete actions is taken."""
+        actions, count = self.dataset.actions, self.dataset.action_count
+        if actions is None or count is None:
+            return np.zeros(0, np.int64)
+        return np.bincount(actions[~np.isnan(actions)].astype(np.int64), minlength=count)
+
+    @cached_property
+    def motion(self) -> tuple[Flags, Flags]:
+        """Rows where the state jumps, so that another episode must have begun, and rows where nothing changes.
+
+        It jumps where most columns change far more than they ever do otherwise, for one row only.
+        A column takes part if its range is many of its typical steps, so that it could show a jump, and if it mostly
+        moves, which a flag, a goal or a contact force does not. Contacts kick velocities but not positions, an angle
+        wraps alone: neither moves most of the columns. A burst that does lasts for more than a row or comes in numbers;
+        a reset stands alone.
+        """
+        dataset, size = self.dataset, self.dataset.observation_size
+        states, next_states = dataset.observations, dataset.next_observations
+        rows = np.linspace(0, len(dataset) - 1, min(len(dataset), SAMPLE)).astype(np.int64)
+        rows = rows[dataset.next_valid[rows]]
+        rows = rows[np.isfinite(next_states[rows] - states[rows]).all(axis=1)]
+        typical, part = np.ones(size, np.float32), np.zeros(size, bool)
+        if len(rows):
+            steps = np.abs(next_states[rows] - states[rows])
+            typical = np.quantile(steps, TYPICAL, axis=0).astype(np.float32)
+            span = self.ranges[1] - self.ranges[0]
+            moves = (steps > 0).mean(axis=0) >= 0.5
+            part = moves & (span > FAR * typical) & (typical > 1e-5 * span)
+        most = part.sum() // 2 + 1
+        loud, stirred, still = (np.zeros(len(dataset), bool) for _ in range(3))
+        with np.errstate(invalid="ignore", over="ignore"):
+            for first, before in blocks(states, STRIP):
+                strip = slice(first, first + STRIP)
+                steps = np.abs(next_states[strip] - before)
+                still[strip] = ~steps.any(axis=1)
+                steps = steps[:, part] / typical[part]
+                stirred[strip] = (steps > LOUD / 2).sum(axis=1) >= most
+                loud[strip] = ((steps > LOUD).sum(axis=1) >= most) & (steps > FAR).any(axis=1)
+        loud &= dataset.next_valid
+        alone = loud & ~np.append(stirred[1:], False) & ~np.append(False, stirred[:-1])
+        resets = alone.sum() >= 2 and 2 * alone.sum() > loud.sum()
+        return alone if resets else np.zeros_like(alone), still & dataset.next_valid
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """The numbers of each column; one that repeats an earlier one names it."""
+        dataset, found, seen = self.dataset, [], dict[bytes, str]()
+        each: list[tuple[Any, str, np.ndarray]] = []
+        each += [("observation", *column) for column in zip(self.states, dataset.observations.T, strict=True)]
+        if dataset.actions is not None:
+            each += [("action", *column) for column in zip(self.actions, dataset.actions.T, strict=True)]
+        if dataset.rewards is not None:
+            each.append(("reward", "reward", dataset.rewards))
+        for kind, name, column in each:
+            # Adding 0 turns -0 into 0, which is the same number in other bits.
+            values = column + np.float32(0)
+            known = values[~np.isnan(values)]
+            if not len(known):
+                found.append(Column(name, kind, None, None, None, None, False, None))
+                continue
+            low, high = float(known.min()), float(known.max())
+            dead = low == high and len(values) > 1
+            first = name if dead else seen.setdefault(hashlib.blake2b(values.data).digest(), name)
+            count = dataset.action_count if kind == "action" else None
+            mean, std = (None, None) if count else (known.mean(dtype=np.float64), known.std(dtype=np.float64))
+            found.append(Column(name, kind, low, mean, std, high, dead, None if first == name else first, count))
+        return tuple(found)
+
+
+def ranges(values: np.ndarray) -> tuple[Floats, Floats]:
+    """Smallest and largest known value of each column."""
+    low, high = values.min(axis=0), values.max(axis=0)
+    if np.isnan(low).any():
+        return np.fmin.reduce(values, axis=0), np.fmax.reduce(values, axis=0)
+    return low, high
+
+
+def infinities_as_nan(dataset: Dataset) -> Dataset:
+    """The same data with NaN for every infinity, so that one test finds what is missing."""
+    columns = ("observations", "next_observations", "actions", "rewards", "action_low", "action_high")
+    arrays = {column: getattr(dataset, column) for column in columns if getattr(dataset, column) is not None}
+    changed: dict[str, Any] = {
+        column: np.where(np.isfinite(values), values, np.float32(np.nan))
+        for column, values in arrays.items()
+        if len(bad_rows(values))
+    }
+    return replace(dataset, **changed)
+
+
+def repeated_rows(dataset: Dataset) -> np.ndarray:
+    """Rows that hold exactly the transition of an earlier row, found by a 64-bit hash of each row."""
+    hashes = np.full(len(dataset), 0x9E3779B97F4A7C15, np.uint64)
+    for values in dataset.columns.values():
+        for column in values.reshape(len(values), -1).T:
+            words = (column + np.float32(0)).view(np.uint32) if column.dtype == np.float32 else column
+            hashes ^= words
+            hashes *= np.uint64(0xD6E8FEB86659FD93)
+            hashes ^= hashes >> np.uint64(32)
+    order = np.argsort(hashes, kind="stable")
+    ordered = hashes[order]
+    return np.sort(order[1:][ordered[1:] == ordered[:-1]])

@@ -1,0 +1,162 @@
+"""Checks of the arrays a Dataset is made of; an error names the data, the column and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from waypost.errors import WaypostError
+
+BLOCK = 1 << 18
+"""Rows looked at together, so that a check of mapped data needs little memory."""
+MOST_ACTIONS = 1 << 24
+"""Whole numbers up to here are exact as 32-bit floats."""
+
+
+@dataclass(frozen=True)
+class ActionKind:
+    """Whether actions are discrete, and how that is known."""
+
+    count: int | None
+    """How many discrete actions there are; None: they are continuous."""
+    declared: bool
+    """The source or a person declared it; else it was inferred from how the actions are stored."""
+
+    def joined(self, other: ActionKind, name: str) -> ActionKind:
+        """What holds for two data sets together: what was only inferred gives way."""
+        declared = self.declared or other.declared
+        counts = [kind.count for kind in (self, other) if kind.count is not None]
+        certain = [kind.count for kind in (self, other) if kind.declared and kind.count is not None]
+        if len(counts) == 2 and all(max(counts) == count for count in certain):
+            return ActionKind(max(counts), declared)
+        if len(counts) < 2 and not certain:
+            return ActionKind(None, declared)
+        kinds = " and ".join(f"{kind.count} discrete" if kind.count else "continuous" for kind in (self, other))
+        raise WaypostError(f"{name}: {kinds} actions in different parts; say with --columns.choices how many there are")
+
+
+def blocks(values: np.ndarray, rows: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
+    """Consecutive rows, with the number of the first."""
+    size = rows or BLOCK
+    for first in range(0, len(values), size):
+        yield first, values[first : first + size]
+
+
+def matrix(name: str, column: str, values: np.ndarray, copy: bool, rows: int | None = None) -> np.ndarray:
+    """The values as a matrix of float32, with as many rows as the observations have."""
+    values = np.asarray(values)
+    if values.dtype.kind not in "fiub":
+        raise WaypostError(f"{name}: {column} hold {values.dtype}; numbers are needed")
+    if values.ndim not in (1, 2):
+        raise WaypostError(
+            f"{name}: {column} have shape {values.shape}; expected (rows, size): flatten each row to a vector"
+        )
+    if rows is not None:
+        same_rows(name, column, values, rows)
+    if values.ndim == 1:
+        values = values[:, None]
+    with np.errstate(over="ignore"):
+        return np.array(values, np.float32, order="C", copy=copy or None)
+
+
+def flags(name: str, column: str, values: np.ndarray | None, rows: int, default: bool = False) -> np.ndarray:
+    """One truth value per row, after checking that the values are nothing else."""
+    if values is None:
+        return np.full(rows, default)
+    values = np.asarray(values)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    same_rows(name, column, values, rows)
+    if values.ndim != 1 or values.dtype.kind not in "fiub" or not ((values == 0) | (values == 1)).all():
+        raise WaypostError(f"{name}: {column} must be one 0 or 1 per row")
+    return values.astype(bool)
+
+
+def same_rows(name: str, column: str, values: np.ndarray, rows: int) -> None:
+    if values.shape[:1] != (rows,):
+        found = len(values) if values.ndim else 0
+        raise WaypostError(f"{name}: {column} have {found} rows, observations {rows}; they must agree")
+
+
+def finite(name: str, column: str, values: np.ndarray) -> None:
+    bad = bad_rows(values)
+    if len(bad):
+        where = ", ".join(map(str, bad[:5])) + (", ..." if len(bad) > 5 else "")
+        raise WaypostError(
+            f"{name}: {column} are NaN or infinite in {len(bad)} of {len(values)} rows ({where}); remove or repair them"
+        )
+
+
+def bad_rows(values: np.ndarray) -> NDArray[np.int64]:
+    """Rows that hold a NaN or an infinity."""
+    found = [np.zeros(0, np.int64)]
+    for first, block in blocks(values):
+        # A finite sum has finite terms; only where it is not, every number is looked at.
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = block.sum()
+        if not np.isfinite(total):
+            found.append(first + np.flatnonzero(~np.isfinite(block.reshape(len(block), -1)).all(axis=1)))
+    return np.concatenate(found)
+
+
+def share(name: str, what: str, value: float) -> None:
+    if not 0 < value <= 1:
+        raise WaypostError(f"{name}: {what} must be above 0 and at most 1, got {value}")
+
+
+def jumps(observations: np.ndarray, next_observations: np.ndarray) -> np.ndarray:
+    """Rows after which the following row begins somewhere else than in the next state."""
+    found = np.zeros(len(observations), bool)
+    for first, promised in blocks(next_observations[:-1]):
+        begun = observations[first + 1 : first + 1 + len(promised)]
+        # Few rows differ at all; only there it matters by how much.
+        differ = np.flatnonzero((promised != begun).any(axis=1))
+        with np.errstate(invalid="ignore"):
+            apart = np.abs(promised[differ] - begun[differ]) > 1e-6 * (1 + np.abs(begun[differ]))
+        found[first + differ] = apart.any(axis=1)
+    return found
+
+
+def discrete_bounds(name: str, actions: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first and the last of so many discrete actions, after checking that the data hold no others."""
+    if not 2 <= count <= MOST_ACTIONS or actions.shape[1] != 1:
+        raise WaypostError(
+            f"{name}: {count} discrete actions in {actions.shape[1]} column{'s' if actions.shape[1] > 1 else ''}; "
+            f"2 to {MOST_ACTIONS}, in one column, are possible"
+        )
+    for first, block in blocks(actions[:, 0]):
+        # What is not finite is left for `Dataset.checked` to find.
+        wrong = np.isfinite(block) & ((block != np.floor(block)) | (block < 0) | (block >= count))
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise WaypostError(
+                f"{name}: action {block[row]:g} in row {first + row}; "
+                f"{count} discrete actions are whole numbers from 0 to {count - 1}"
+            )
+    return np.zeros(1), np.full(1, count - 1)
+
+
+def action_bounds(
+    name: str, actions: np.ndarray, low: np.ndarray | None, high: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The bounds as given; where one is missing or infinite, that of the smallest box around the data."""
+    box = []
+    for side, given, extreme in (("action_low", low, np.fmin), ("action_high", high, np.fmax)):
+        reached = extreme.reduce(actions, axis=0)
+        if given is None:
+            box.append(reached)
+            continue
+        bound = np.asarray(given)
+        if bound.dtype.kind not in "fiub" or bound.shape not in ((), (1,), actions.shape[1:]):
+            raise WaypostError(
+                f"{name}: {side} has shape {bound.shape} and holds {bound.dtype}; "
+                f"one number for each of {actions.shape[1]} actions is needed"
+            )
+        bound = np.broadcast_to(bound.astype(np.float32), actions.shape[1:])
+        box.append(np.where(np.isinf(bound), reached, bound))
+    if (box[0] > box[1]).any():
+        raise WaypostError(f"{name}: action_low must not be above action_high")
+    return box[0], box[1]
