@@ -21,8 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from waypost.envs.grid import Cell, neighbours, steps_to
 from waypost.envs.layout import Layout, Rectangle
-from waypost.envs.simulators import require
 from waypost.errors import WaypostError
+from waypost.resources import require
 from waypost.types import Flags, Floats
 
 RADIUS = 0.5

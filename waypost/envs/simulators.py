@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from importlib import import_module
 from typing import Any
 
 import gymnasium as gym
 
 from waypost.errors import WaypostError
+from waypost.resources import require
 
 
 def make(env_id: str) -> gym.Env[Any, Any]:
@@ -35,11 +35,3 @@ def making(env_id: str) -> Iterator[None]:
             yield
         except (gym.error.Error, ImportError) as error:
             raise WaypostError(f"environment {env_id!r} cannot be made: {error}") from None
-
-
-def require(module: str, extra: str, purpose: str) -> Any:
-    """The module, which comes with an extra of Waypost, or one line that says how to get it."""
-    try:
-        return import_module(module)
-    except ModuleNotFoundError:
-        raise WaypostError(f"{purpose} needs {module}; pip install 'waypost[{extra}]'") from None
