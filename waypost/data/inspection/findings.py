@@ -21,7 +21,7 @@ MOST_LISTED = 8
 
 @dataclass(frozen=True)
 class Spread:
-    """Where the values of something lie."""
+    """Quantiles and mean of some values."""
 
     min: float
     q1: float
