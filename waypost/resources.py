@@ -15,15 +15,10 @@ if TYPE_CHECKING:
     import jax
 
 _CGROUPS = {
-    "": ("sys/fs/cgroup", "memory.max", "memory.current", ("active_file", "inactive_file")),
-    "memory": (
-        "sys/fs/cgroup/memory",
-        "memory.limit_in_bytes",
-        "memory.usage_in_bytes",
-        ("total_active_file", "total_inactive_file"),
-    ),
+    "": ("sys/fs/cgroup", "memory.max", "memory.current", ""),
+    "memory": ("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
 }
-"""Where each kind of control group says its limit, what is used of it, and what of that is only cached files."""
+"""Where each kind of control group says its limit and what is used of it, and how its statistics begin."""
 
 
 def cores() -> int:
@@ -101,16 +96,14 @@ def _control_groups(root: Path) -> list[int]:
         _, kind, place = line.split(":", 2)
         if kind not in _CGROUPS:
             continue
-        top, limit_file, used_file, cached = _CGROUPS[kind]
-        folder = root / top / place.strip("/")
-        while True:
+        top, limit_file, used_file, prefix = _CGROUPS[kind]
+        group = root / top / place.strip("/")
+        for folder in (each for each in (group, *group.parents) if each.is_relative_to(root / top)):
             limit, used = (_text(folder / name).strip() for name in (limit_file, used_file))
             if limit.isdecimal() and used.isdecimal():
                 statistics = _table(folder / "memory.stat")
-                left.append(int(limit) - int(used) + sum(statistics.get(each, 0) for each in cached))
-            if folder == root / top:
-                break
-            folder = folder.parent
+                cached = sum(statistics.get(f"{prefix}{each}_file", 0) for each in ("active", "inactive"))
+                left.append(int(limit) - int(used) + cached)
     return left
 
 

@@ -166,8 +166,12 @@ def test_relabelling_cuts_at_new_terminals() -> None:
     assert np.flatnonzero(relabelled.ends).tolist() == [2, 3, 5]
     assert data.rewards.tolist() == [1, 2, 4, 8, 16, 32, 64]
     assert seen[0][1] is data.actions
-    with pytest.raises(WaypostError, match="relabelling"):
+    with pytest.raises(WaypostError, match="terminals of the relabelling have 3 rows, observations 7"):
         data.relabel(lambda *_: Labels(np.zeros(3), np.zeros(3)))
+    with pytest.raises(WaypostError, match="rewards have 3 rows, observations 7"):
+        data.relabel(lambda *_: Labels(np.zeros(3), np.zeros(7)))
+    with pytest.raises(WaypostError, match="rewards are NaN or infinite in 7 of 7 rows"):
+        data.relabel(lambda *_: Labels(np.full(7, np.nan), np.zeros(7)))
 
 
 def test_keeping_rows_cuts_where_one_is_missing() -> None:

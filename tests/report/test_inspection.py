@@ -89,7 +89,7 @@ def test_page_shows_findings_facts_algorithms_and_columns() -> None:
     cells = outline.cells
     assert cells[cells.index("por") + 1] == "no"
     assert cells[cells.index("bc") : cells.index("bc") + 3] == ["bc", "yes", "the data have actions"]
-    assert cells[cells.index("Rewards") + 1] == "0 % not 0, 1 different value"
+    assert cells[cells.index("Rewards") + 1] == "0 % nonzero, 1 distinct value"
     at = cells.index("reward")
     assert cells[at : at + 7] == ["reward", "reward", "0", "0", "0", "0", "never changes"]
     assert {header.get("scope") for header in outline.all("th")} == {"col", "row"}
@@ -161,7 +161,7 @@ def test_page_shows_how_often_each_of_the_discrete_actions_is_taken() -> None:
     assert "Ranges of all columns but the action" in outline.plain
     assert "Histogram of action" not in text
     cells = outline.cells
-    assert cells[cells.index("State and action") + 1] == "2 columns, 4 discrete actions"
+    assert cells[cells.index("Actions") + 1] == "4 discrete"
     assert cells[cells.index("Actions taken") + 1].endswith("3 in 0 %")
     at = cells.index("4 discrete actions")
     assert cells[at - 6 : at] == ["action", "action", "0", DASH, DASH, "2"]
@@ -261,7 +261,7 @@ def test_the_terminal_shows_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_terminal_shows_discrete_actions(monkeypatch: pytest.MonkeyPatch) -> None:
     text = shown(choosing(), monkeypatch)
-    assert "2 columns, 4 discrete actions" in text
+    assert re.search(r"actions +│ 4 discrete", text)
     assert re.search(r"actions taken +│ 0 in .* %, 1 in .* %, 2 in .* %, 3 in 0 %", text)
     assert re.search(r"action +│ +0 +│ +- +│ +- +│ +2 +│ +4 discrete actions", text)
 

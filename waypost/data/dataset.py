@@ -260,12 +260,11 @@ class Dataset:
         since nobody moves on from there; those after it begin a new episode.
         """
         labels = label(self.observations, self.actions, self.next_observations)
-        rewards, terminals = np.asarray(labels.rewards, np.float32), np.asarray(labels.terminals, bool)
-        validation.same_rows(self.name, "rewards of the relabelling", rewards, len(self))
+        terminals = np.asarray(labels.terminals, bool)
         validation.same_rows(self.name, "terminals of the relabelling", terminals, len(self))
-        validation.finite(self.name, "rewards of the relabelling", rewards)
+        relabelled = replace(self.with_rewards(labels.rewards), terminals=terminals, ends=self.ends | terminals)
         over = np.append(False, (terminals & ~self.ends)[:-1])
-        return replace(self, rewards=rewards, terminals=terminals, ends=self.ends | terminals).keep(~over)
+        return relabelled.keep(~over)
 
     def keep(self, rows: np.ndarray) -> Dataset:
         """Only the marked rows; where a row inside an episode is left out, the episode is cut."""
@@ -372,7 +371,7 @@ def concatenate(parts: Sequence[Dataset], name: str | None = None) -> Dataset:
     else:
         parts = [part.without_actions() for part in parts]
     same_names = all(part.observation_names == first.observation_names for part in parts)
-    whole = Dataset(
+    joined = Dataset(
         **known,
         action_count=kind.count,
         action_kind_declared=kind.declared,
@@ -381,4 +380,4 @@ def concatenate(parts: Sequence[Dataset], name: str | None = None) -> Dataset:
         observation_names=first.observation_names if same_names else (),
         notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
     )
-    return (whole if kind.count is None else whole.with_action_count(kind.count, kind.declared))._frozen()
+    return (joined if kind.count is None else joined.with_action_count(kind.count, kind.declared))._frozen()

@@ -1,4 +1,4 @@
-"""Whether data are learned from as a whole or streamed: what they need against what there is."""
+"""Whether data are held in memory or streamed: the memory they need against what is free."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ def obtain(
     source: str | Path | Dataset,
     columns: Columns,
     choice: Choice,
-    device_room: Callable[[], int | None],
+    free_on_device: Callable[[], int | None],
     progress: Count | None = None,
 ) -> tuple[Dataset, bool]:
     """The data, and whether they are to be streamed.
 
-    `device_room` is asked for the free bytes of a device with memory of its own, once the data are there.
+    `free_on_device` is asked for the free bytes of a device with its own memory, after the data are loaded.
     """
     if isinstance(source, Dataset):
         name, need, mapping = source.name, size(source), is_mapped(source.observations)
     else:
         path = Path(source).expanduser()
         name, need, mapping = str(source), stored_size(path), not columns.roles and mappable(path)
-    room = available_memory()
-    if mapping and (choice == "always" or (choice == "auto" and need > MEMORY_SHARE * room)):
+    free = available_memory()
+    if mapping and (choice == "always" or (choice == "auto" and need > MEMORY_SHARE * free)):
         return source if isinstance(source, Dataset) else columns.declared(map_npz(path)), True
     held = isinstance(source, Dataset) and not mapping
-    if need > room and not held:
+    if need > free and not held:
         way_out = "use --stream auto" if mapping else "make it an .npz that can be streamed: see docs/large-data.md"
-        raise WaypostError(f"{name}: needs {need / 1e6:.0f} MB of memory, {room / 1e6:.0f} MB are free; {way_out}")
+        raise WaypostError(f"{name}: needs {need / 1e6:.0f} MB of memory, {free / 1e6:.0f} MB are free; {way_out}")
     dataset = source if isinstance(source, Dataset) else load(source, columns, progress)
     if choice != "auto":
         return dataset, choice == "always"
-    on_device = device_room()
+    on_device = free_on_device()
     return dataset, on_device is not None and size(dataset) > DEVICE_SHARE * on_device
 
 
@@ -60,7 +60,7 @@ def size(dataset: Dataset) -> int:
 
 
 def stored_size(path: Path) -> int:
-    """Bytes of a file's arrays as far as they are known without reading them; 0 for what is no file."""
+    """Bytes of a file's arrays, as far as known without reading them; 0 for anything else."""
     if not path.is_file():
         return 0
     try:

@@ -80,9 +80,9 @@ def read(source: Source, columns: Columns | None = None, progress: Count | None 
 def parts(source: str | Path) -> list[str]:
     """The single names and files a source is made of: the members of a mixture, the files of a folder."""
     # A file whose name has a plus in it is one.
-    whole = "+" not in str(source) or Path(source).exists()
+    single = "+" not in str(source) or Path(source).exists()
     found = []
-    for name in [str(source)] if whole else [part.strip() for part in str(source).split("+")]:
+    for name in [str(source)] if single else [part.strip() for part in str(source).split("+")]:
         path = Path(name).expanduser()
         plain = not recipe_of(name) and path.is_dir() and not minari_folder(path)
         found += [str(file) for file in _files(path)] if plain else [name]
@@ -109,10 +109,12 @@ def _one(name: str, columns: Columns, progress: Count | None) -> Dataset:
     path = Path(name).expanduser()
     if minari_folder(path):
         return MINARI.read(path, columns)
-    if path.is_file() or path.suffix.lower() in BY_SUFFIX:
-        return _file(path, columns)
+    if path.suffix.lower() in BY_SUFFIX:
+        return BY_SUFFIX[path.suffix.lower()].read(path, columns)
+    if path.is_file():
+        raise WaypostError(f"{path}: not a data file; known are {SUFFIXES}")
     if name in D4RL:
-        return _file(_d4rl_file(name), columns).named(name)
+        return BY_SUFFIX[".hdf5"].read(_d4rl_file(name), columns).named(name)
     if _looks_like_id(name):
         return MINARI.read(MINARI.code(f"{name}: reading").stored(name), columns).named(name)
     built_in = ", ".join(name for name, recipe in RECIPES.items() if recipe.transitions is None)
@@ -120,14 +122,6 @@ def _one(name: str, columns: Columns, progress: Count | None) -> Dataset:
         f"{name}: neither a file nor a data set of that name; built in are {built_in}; `waypost list` shows replicas, "
         f"files end in {SUFFIXES}, Minari's names in a version (-v0)"
     )
-
-
-def _file(path: Path, columns: Columns) -> Dataset:
-    if not path.exists():
-        raise WaypostError(f"{path}: there is no such file")
-    if path.suffix.lower() not in BY_SUFFIX:
-        raise WaypostError(f"{path}: not a data file; known are {SUFFIXES}")
-    return BY_SUFFIX[path.suffix.lower()].read(path, columns)
 
 
 def _files(folder: Path) -> list[Path]:
@@ -201,15 +195,10 @@ def _d4rl_files() -> dict[str, str]:
         for quality in ("random", "medium", "expert", "medium-replay", "medium-expert", "full-replay")
         for version in (1, 2)
     }
-    for name, maze, starts, goals in (
-        ("umaze", "u-maze", False, False),
-        ("umaze-diverse", "u-maze", True, True),
-        ("medium-play", "big-maze", True, False),
-        ("medium-diverse", "big-maze", True, True),
-        ("large-play", "hardest-maze", True, False),
-        ("large-diverse", "hardest-maze", True, True),
-    ):
-        files[f"antmaze-{name}-v2"] = f"Ant_maze_{maze}_noisy_multistart_{starts}_multigoal_{goals}_sparse_fixed.hdf5"
+    mazes = {"umaze": "u-maze", "medium": "big-maze", "large": "hardest-maze"}
+    for name in ("umaze", "umaze-diverse", "medium-play", "medium-diverse", "large-play", "large-diverse"):
+        kind = f"multistart_{name != 'umaze'}_multigoal_{name.endswith('diverse')}"
+        files[f"antmaze-{name}-v2"] = f"Ant_maze_{mazes[name.partition('-')[0]]}_noisy_{kind}_sparse_fixed.hdf5"
     for size in ("umaze", "medium", "large"):
         files[f"maze2d-{size}-v1"] = f"maze2d-{size}-sparse-v1.hdf5"
         files[f"maze2d-{size}-dense-v1"] = f"maze2d-{size}-dense-v1.hdf5"
@@ -250,7 +239,7 @@ def _made(recipe: Recipe, transitions: int | None, progress: Count | None) -> Da
     file = kept_file(recipe.name, transitions)
     if not file.is_file():
         save(recipe.make(transitions, progress), file)
-    return _file(file, Columns())
+    return BY_SUFFIX[".npz"].read(file, Columns())
 
 
 def _d4rl_file(name: str) -> Path:

@@ -128,8 +128,8 @@ def test_facts_of_a_set_one_can_count() -> None:
     assert found.columns[0].mean == 0.75
     assert found.columns[0].std == pytest.approx(np.std([0, 1, 2, 0]))
     facts = dict(found.facts())
-    assert facts["episode length"] == "mean 2, median 2, half in 1.5 to 2.5, all in 1 to 3"
-    assert facts["rewards"] == "50 % not 0, 2 different values"
+    assert facts["episode length"] == "mean 2, median 2, quartiles 1.5 to 2.5, range 1 to 3"
+    assert facts["rewards"] == "50 % nonzero, 2 distinct values"
     assert facts["unknown next states"] == "2 (50 %)"
     assert facts["actions at a bound"] == "up to 50 % of the rows"
 
@@ -140,7 +140,8 @@ def test_action_free_and_reward_free_data_are_facts_not_faults() -> None:
     assert (found.action_size, found.returns, found.nonzero_rewards, found.distinct_rewards) == (None,) * 4
     assert found.saturation == ()
     facts = dict(found.facts())
-    assert facts["state and action"] == "12 columns, no actions"
+    assert (facts["observations"], facts["actions"]) == ("12 columns", "none")
+    assert dict(inspect(data()).facts())["actions"] == "3 continuous"
     assert facts["return"] == "no rewards"
 
 
@@ -327,7 +328,7 @@ def test_facts_of_discrete_actions() -> None:
     assert (found.action_size, found.action_count, list(found.taken)) == (1, 5, counts)
     assert found.saturation == ()
     facts = dict(found.facts())
-    assert facts["state and action"] == "12 columns, 5 discrete actions"
+    assert (facts["observations"], facts["actions"]) == ("12 columns", "5 discrete")
     shares = [f"{number} in {100 * count / ROWS:.3g} %" for number, count in enumerate(counts)]
     assert facts["actions taken"] == ", ".join(shares)
     assert "actions at a bound" not in facts

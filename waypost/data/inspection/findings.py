@@ -21,7 +21,7 @@ MOST_LISTED = 8
 
 @dataclass(frozen=True)
 class Spread:
-    """Where the values of something lie."""
+    """Quantiles and mean of some values."""
 
     min: float
     q1: float
@@ -43,7 +43,7 @@ class Spread:
         low, q1, median, q3, high, mean = map(short, astuple(self))
         if low == high:
             return f"always {low}"
-        return f"mean {mean}, median {median}, half in {q1} to {q3}, all in {low} to {high}"
+        return f"mean {mean}, median {median}, quartiles {q1} to {q3}, range {low} to {high}"
 
 
 @dataclass(frozen=True)
@@ -155,23 +155,22 @@ class Inspection:
 
     def facts(self) -> list[tuple[str, str]]:
         """The summary in words: what it is about, and what there is."""
-        rows, actions = self.rows, "no actions"
-        if self.action_size:
-            actions = f"{self.action_count} discrete actions" if self.action_count else f"{self.action_size} actions"
+        continuous = f"{self.action_size} continuous" if self.action_size else "none"
         facts = [
-            ("transitions", grouped(rows)),
+            ("transitions", grouped(self.rows)),
             ("episodes", grouped(self.episodes)),
-            ("state and action", f"{self.observation_size} columns, {actions}"),
+            ("observations", f"{self.observation_size} columns"),
+            ("actions", f"{self.action_count} discrete" if self.action_count else continuous),
             ("episode length", str(self.lengths)),
             ("return", str(self.returns or "no rewards")),
         ]
         if self.nonzero_rewards is not None and self.distinct_rewards is not None:
-            values = f"{grouped(self.distinct_rewards)} different value{'s' if self.distinct_rewards != 1 else ''}"
-            facts.append(("rewards", f"{percent(self.nonzero_rewards)} not 0, {values}"))
+            values = f"{grouped(self.distinct_rewards)} distinct value{'s' if self.distinct_rewards != 1 else ''}"
+            facts.append(("rewards", f"{percent(self.nonzero_rewards)} nonzero, {values}"))
         facts += [
             ("terminals", grouped(self.terminals)),
             ("timeouts", grouped(self.timeouts)),
-            ("unknown next states", f"{grouped(self.unknown_next)} ({percent(self.unknown_next / rows)})"),
+            ("unknown next states", f"{grouped(self.unknown_next)} ({percent(self.unknown_next / self.rows)})"),
             ("repeated transitions", percent(self.repeated)),
         ]
         if self.saturation:
