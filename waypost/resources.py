@@ -25,11 +25,6 @@ _CGROUPS = {
 """Where each kind of control group says its limit, what is used of it, and what of that is only cached files."""
 
 
-def cores() -> int:
-    """The processor cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def available_memory() -> int:
     """Bytes this process may still ask for: what the machine has free, within the limits set for it."""
     return max(0, min([_machine(), *_control_groups(Path("/")), *_process()]))
@@ -41,6 +36,11 @@ def device_memory(device: jax.Device) -> int | None:
     if not statistics or "bytes_limit" not in statistics:
         return None
     return statistics["bytes_limit"] - statistics.get("bytes_in_use", 0)
+
+
+def cores() -> int:
+    """The processor cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager
