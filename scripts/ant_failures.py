@@ -4,7 +4,7 @@
 
 Of the episodes that did not arrive, an ant lies on its back if it is upside down at the end; of the others some stand
 within one cell of the goal and the rest elsewhere. The error is the mean square of the difference between the agent's
-actions and the recorded ones, over all of an action's numbers; the noise of the recording, 0.2, is not to be foreseen.
+actions and the recorded ones, over all of an action's numbers; the noise of the recording, 0.2, is unpredictable.
 For POR there is also the error of its executor alone, told the recorded next state in place of the guide's.
 """
 
@@ -32,7 +32,7 @@ class Options:
     runs: tyro.conf.Positional[tuple[Path, ...]]
     episodes: int = 40
     seed: int = 777
-    """Of the episodes; trainings are judged with another."""
+    """Of the episodes; trainings are evaluated with another."""
 
 
 def fates(paths: list[np.ndarray], arrived: np.ndarray, goal: np.ndarray) -> dict[str, int]:

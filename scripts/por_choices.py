@@ -1,10 +1,10 @@
 """What each choice POR's paper leaves open does: guide form x observation scaling x target rate, on two replicas.
 
-    python scripts/por_choices.py runs/choices                     # everything, resumable: run it again to go on
+    python scripts/por_choices.py runs/choices                     # everything; run it again to continue
     python scripts/por_choices.py runs/choices --data antmaze-umaze --minutes 60
 
-Every combination is trained on seeds 100 to 102, which no reported result uses, and judged by its last evaluations. The
-table goes to standard output and to choices.csv in the folder.
+Every combination is trained on seeds 100 to 102, which no reported result uses, and compared by its last evaluations.
+The table goes to standard output and to choices.csv in the folder.
 """
 
 from __future__ import annotations
@@ -91,4 +91,4 @@ if __name__ == "__main__":
     try:
         main()
     except waypost.InterruptedRun:
-        screen.print("stopped and saved; the same command goes on")
+        screen.print("stopped and saved; the same command continues")

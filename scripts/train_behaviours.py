@@ -236,8 +236,8 @@ def train(options: Train) -> None:
         else:
             key, act_key = jax.random.split(key)
             actions = np.asarray(act(state[0], jnp.asarray(observations, jnp.float32), act_key))
-        following, rewards, terminated, truncated, infos = envs.step(actions)
-        real_next, ended = following.copy(), np.flatnonzero(terminated | truncated)
+        next_observations, rewards, terminated, truncated, infos = envs.step(actions)
+        real_next, ended = next_observations.copy(), np.flatnonzero(terminated | truncated)
         for i in ended:
             real_next[i] = infos["final_obs"][i]
         rows = (done_steps + np.arange(count)) % size
@@ -245,7 +245,7 @@ def train(options: Train) -> None:
         for name, values in zip(("observation", "action", "reward", "terminal", "next"), stored, strict=True):
             buffer[name][rows] = values
         running += rewards
-        observations, done_steps = following, done_steps + count
+        observations, done_steps = next_observations, done_steps + count
         finished += running[ended].tolist()
         running[ended] = 0
         if done_steps >= RANDOM_STEPS:

@@ -21,11 +21,6 @@ _CGROUPS = {
 """Where each kind of control group says its limit and what is used of it, and how its statistics begin."""
 
 
-def cores() -> int:
-    """The processor cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def require(module: str, extra: str, purpose: str) -> Any:
     """Import an optional module; where it is missing, the error names the extra that brings it.
 
@@ -48,6 +43,11 @@ def device_memory(device: jax.Device) -> int | None:
     if not statistics or "bytes_limit" not in statistics:
         return None
     return statistics["bytes_limit"] - statistics.get("bytes_in_use", 0)
+
+
+def cores() -> int:
+    """The processor cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager

@@ -1,6 +1,8 @@
-"""The remade data sets: true transitions, D4RL's recipes, the same bytes whoever records them."""
+"""The remade data sets: true transitions, D4RL's recipes, the same bytes however many processes record them."""
 
 from __future__ import annotations
+
+from functools import cache
 
 import numpy as np
 import pytest
@@ -61,10 +63,10 @@ def test_every_replica_can_be_collected(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["hopper-medium-replay", "antmaze-umaze-diverse", "pointmaze-umaze"])
-def test_same_seed_same_bytes_whoever_shares_the_work(name: str) -> None:
-    alone = collect(name, 1500, seed=3, workers=1)
-    assert collect(name, 1500, seed=3, workers=2).fingerprint() == alone.fingerprint()
-    assert collect(name, 1500, seed=4, workers=1).fingerprint() != alone.fingerprint()
+def test_same_seed_same_bytes_however_the_work_is_shared(name: str) -> None:
+    alone = collect(name, 1000, seed=3, workers=1)
+    assert collect(name, 1000, seed=3, workers=2).fingerprint() == alone.fingerprint()
+    assert (collect(name, 20, seed=4, workers=1).observations[0] != alone.observations[0]).any()
 
 
 def test_seeds_are_derived_from_who_acts() -> None:
@@ -140,9 +142,14 @@ def test_only_the_hopper_expert_acts_with_its_mean() -> None:
     assert all("mean" in REPLICAS[name].notes[0] for name in means)
 
 
+@cache
+def ants(name: str) -> Dataset:
+    return collect(name, 2500 if name == "antmaze-umaze" else 1500, workers=1)
+
+
 @pytest.mark.parametrize("name", ["antmaze-umaze", "antmaze-medium-play", "antmaze-large-diverse"])
 def test_ants_are_rewarded_and_end_at_the_goal_of_the_evaluation(name: str) -> None:
-    data = collect(name, 1500, workers=1)
+    data = ants(name)
     check_chains(data)
     maze = MAZES[name.split("-")[1]]
     goal = maze.centre(maze.ant_goal, ANT_SCALE).astype(np.float32)
@@ -155,15 +162,17 @@ def test_ants_are_rewarded_and_end_at_the_goal_of_the_evaluation(name: str) -> N
 
 
 def test_the_plain_u_is_walked_from_the_start_to_the_goal() -> None:
-    data = collect("antmaze-umaze", 2500, workers=1)
+    data = ants("antmaze-umaze")
     start = MAZES["umaze"].centre((1, 1), ANT_SCALE)
     assert np.abs(data.observations[data.episode_starts, :2] - start).max() <= 0.1001
     assert data.terminals.sum() >= 3
 
 
-def test_play_ends_at_hand_picked_places_and_diverse_anywhere() -> None:
+def test_play_ends_at_hand_picked_places_and_diverse_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replicas, "UNIT", 2500)  # every unit runs to the end of a long episode
+
     def ends(name: str) -> set[tuple[int, int]]:
-        data = collect(f"antmaze-medium-{name}", 4000, workers=1)
+        data = collect(f"antmaze-medium-{name}", 2500, workers=1)
         # An episode shorter than the limit arrived where it was sent to; the last one was cut.
         done = np.flatnonzero(data.ends & ~data.terminals)[:-1]
         done = done[data.episode_lengths[data.episode_of[done]] < MAZES["medium"].ant_steps]
@@ -174,7 +183,7 @@ def test_play_ends_at_hand_picked_places_and_diverse_anywhere() -> None:
         return all(min(abs(r - pr) + abs(c - pc) for pr, pc in picked) <= 1 for r, c in cells)
 
     play, diverse = ends("play"), ends("diverse")
-    assert play
+    assert len(play) > 1
     assert beside(play, MAZES["medium"].play_goals)
     assert not beside(diverse, MAZES["medium"].play_goals)
 

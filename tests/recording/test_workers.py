@@ -6,32 +6,20 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from waypost.errors import WaypostError
 from waypost.recording.workers import sharing
 
 
-def square(number: int, seconds: float = 0.0) -> dict[str, np.ndarray]:
-    print("this must not come between the answers")
-    if number == 13:
-        raise WaypostError("13 is not a number to square")
-    if number == 99:
-        os._exit(3)
-    time.sleep(seconds)
-    return {"square": np.array([number**2]), "process": np.array([os.getpid()])}
-
-
 @pytest.fixture
 def function(monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(sys, "path", [str(Path(__file__).parent), *sys.path])
-    return "test_workers:square"
+    return "squaring:square"
 
 
 def numbers(*values: int) -> Iterator[dict[str, Any]]:
@@ -92,9 +80,10 @@ def test_an_interruption_ends_the_workers() -> None:
         # Tests in the background of a shell begin with interruptions ignored.
         "import signal\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from waypost.recording.replicas import collect\n"
+        "from waypost.recording import replicas\n"
+        "replicas.UNIT = 200\n"
         "print('begun', flush=True)\n"
-        "collect('hopper-medium', 1_000_000, workers=2, progress=lambda *_: print('more', flush=True))\n"
+        "replicas.collect('hopper-medium', 1_000_000, workers=2, progress=lambda *_: print('more', flush=True))\n"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", program],

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from markupsafe import Markup
 from rich.console import Console
 from test_page import Outline, assert_self_contained
 
@@ -18,7 +19,7 @@ from waypost.data.dataset import Dataset
 from waypost.data.inspection import inspect
 from waypost.data.inspection.findings import Column
 from waypost.report import inspection as page
-from waypost.report.page import DASH, SPACE
+from waypost.report.page import DASH, SPACE, Picture
 
 ROWS = 600
 
@@ -61,6 +62,17 @@ def html(dataset: Dataset) -> str:
     return page.render_inspection(inspect(dataset, supports(dataset)), dataset)
 
 
+@pytest.fixture(scope="module")
+def plain() -> str:
+    return html(data())
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out what takes long: turning figures into text."""
+    monkeypatch.setattr(page, "picture", lambda figure, caption, alt: Picture(Markup(""), caption))
+
+
 def pictures(text: str) -> list[str]:
     outline = Outline(text)
     found = [svg for svg in outline.all("svg") if svg.get("role") == "img"] + outline.all("img")
@@ -78,6 +90,7 @@ def test_page_is_self_contained_and_written_whole(tmp_path: Path) -> None:
     assert [entry.name for entry in path.parent.iterdir()] == ["walk.html"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_page_shows_findings_facts_algorithms_and_columns() -> None:
     dataset = data(rewards=np.zeros(ROWS), actions=np.tile([[0.25, -1.5], [-0.75, 0.5]], (ROWS // 2, 1)))
     outline = Outline(html(dataset))
@@ -95,15 +108,16 @@ def test_page_shows_findings_facts_algorithms_and_columns() -> None:
     assert {header.get("scope") for header in outline.all("th")} == {"col", "row"}
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_sound_data_are_told_so() -> None:
     ends = data().ends
-    following = np.where(ends[:, None], data().observations + 0.1, np.roll(data().observations, -1, axis=0))
-    dataset = data(next_observations=following)
+    next_observations = np.where(ends[:, None], data().observations + 0.1, np.roll(data().observations, -1, axis=0))
+    dataset = data(next_observations=next_observations)
     assert "Nothing to put right, nothing to doubt." in Outline(html(dataset)).plain
 
 
-def test_every_picture_is_there_and_described() -> None:
-    words = pictures(html(data()))
+def test_every_picture_is_there_and_described(plain: str) -> None:
+    words = pictures(plain)
     assert [text.split(",")[0].split(" of ")[0] for text in words] == [
         "Histogram",
         "Histogram",
@@ -114,11 +128,11 @@ def test_every_picture_is_there_and_described() -> None:
         "Histogram",
     ]
     assert "Histogram of action 1, bounds -1 and 1." in words
-    assert len(Outline(html(data())).all("figure")) == len(words) == 7
+    assert len(Outline(plain).all("figure")) == len(words) == 7
 
 
-def test_ids_are_unique() -> None:
-    ids = [attributes["id"] for _, attributes in Outline(html(data())).tags if "id" in attributes]
+def test_ids_are_unique(plain: str) -> None:
+    ids = [attributes["id"] for _, attributes in Outline(plain).tags if "id" in attributes]
     assert len(ids) == len(set(ids)) > 50
 
 
@@ -137,6 +151,7 @@ def test_page_without_some_columns(dataset: Dataset) -> None:
     assert Outline(html(dataset)).plain
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_many_columns_and_actions_are_cut_short_and_said_so() -> None:
     rng = np.random.default_rng(0)
     dataset = Dataset.from_arrays(rng.normal(size=(50, 40)), actions=rng.normal(size=(50, 26)))

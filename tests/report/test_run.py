@@ -9,6 +9,7 @@ import pytest
 
 import waypost
 from waypost.agents.por import Config
+from waypost.recording import four_rooms
 from waypost.report.run import field_docs, worlds, write_report
 
 TINY = {"value_hidden": (8,), "guide_hidden": (8,), "executor_hidden": (8,), "batch_size": 8, "steps": 20}
@@ -17,7 +18,7 @@ PROTOCOL = waypost.Protocol(every=10, episodes=2)
 
 @pytest.fixture(scope="module")
 def run() -> waypost.Run:
-    return waypost.train("por", "four-rooms-key", evaluation=PROTOCOL, **TINY)
+    return waypost.train("por", four_rooms.record("four-rooms-key", 500), evaluation=PROTOCOL, **TINY)
 
 
 def test_maps_show_what_the_agent_says(run: waypost.Run) -> None:

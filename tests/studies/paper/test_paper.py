@@ -324,7 +324,7 @@ def test_settings_evaluations_and_runs_of_a_comparison_are_taken_over(
         ("stitching", {"steps": 5}, "no steps to choose"),
         ("stitching", {"seeds": 0}, "seeds = 0"),
         ("stitching", {"evaluation": {"every": 5}}, "no settings, runs and evaluations to choose"),
-        ("bound", {"evaluation": {"every": -1}}, "evaluation every = -1"),
+        ("bound", {"evaluation": {"every": -1}}, "evaluation every must be at least 0, got -1"),
         ("bound", {"settings": "nowhere.toml"}, "nowhere.toml: cannot be read"),
     ],
 )
