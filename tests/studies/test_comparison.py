@@ -13,20 +13,23 @@ import numpy as np
 import pytest
 
 import waypost
+from waypost import statistics
 from waypost.agents import ALGORITHMS
 from waypost.api import compare
 from waypost.cli import main
 from waypost.envs.tasks import Protocol
 from waypost.errors import WaypostError
 from waypost.report.comparison import render_comparison, summary
+from waypost.statistics import summarise
 from waypost.studies.comparison import (
     BEHAVIOUR,
     Comparison,
     Entry,
     _ranked,
+    as_csv,
     as_markdown,
     read_settings,
-    shortened,
+    with_total_updates,
 )
 from waypost.training.plan import plan
 
@@ -110,18 +113,18 @@ def test_the_tables_hold_the_same_numbers(finished: tuple[Comparison, Path]) -> 
 def test_every_agent_gets_the_same_number_of_updates_in_all(name: str) -> None:
     numbered = not ALGORITHMS[name].continuous
     planned = plan(name, "hopper-medium-replay")
-    short = shortened(planned, 6_000)
+    short = with_total_updates(planned, 6_000)
     if not numbered:
         spec = waypost.agents.agent.Spec(3, 1, (-1.0,), (1.0,))
         total = sum(stage.steps for stage in ALGORITHMS[name].load()(short.config, spec, short.steps).stages)
         assert total == pytest.approx(6_000, abs=3)
-    assert shortened(short, 6_000).steps == pytest.approx(short.steps, abs=1)
+    assert with_total_updates(short, 6_000).steps == pytest.approx(short.steps, abs=1)
 
 
 def test_stages_and_warm_ups_keep_their_share() -> None:
     planned = plan("por", "hopper-medium-replay", preset="paper/hopper-medium-replay")
     assert (planned.steps, planned.config.behaviour_steps) == (1_000_000, 1_000_000)
-    short = shortened(planned, 1_000)
+    short = with_total_updates(planned, 1_000)
     assert (short.steps, short.config.behaviour_steps) == (500, 500)
     assert replace(short.config, behaviour_steps=1_000_000) == planned.config
 
@@ -130,7 +133,7 @@ def test_stages_and_warm_ups_keep_their_share() -> None:
 
 
 def entry(name: str, mean: float | None, data: str = "a") -> Entry:
-    return Entry(data, name, mean=mean)
+    return Entry(data, name, values=() if mean is None else (mean,), mean=mean)
 
 
 def test_equals_share_their_rank_and_the_missing_have_none() -> None:
@@ -147,6 +150,81 @@ def test_only_algorithms_with_all_results_have_a_mean_rank() -> None:
     assert comparison.mean_ranks == {"x": 1.5, "y": 1.5}
     assert [each.algorithm for each in comparison.of("b")] == ["x", "y", "z"]
     assert "mean rank" in as_markdown(comparison)
+
+
+def several(seeds: int, measure: str = "score") -> Comparison:
+    """Three algorithms on two data sets; z has no result on one of them."""
+    rng = np.random.default_rng(seeds)
+    entries = []
+    for data in ("a", "b"):
+        found = []
+        for name, level in (("bc", 20.0), ("x", 60.0), ("z", 10.0)):
+            values = tuple((level + rng.normal(0, 5, seeds)).tolist())
+            summary = {key: each for key, each in summarise(values).items() if key != "iqm"}
+            missing = (data, name) == ("b", "z")
+            found.append(Entry(data, name, note="no") if missing else Entry(data, name, measure, values, **summary))
+        entries += _ranked(found)
+    return Comparison(("a", "b"), ("bc", "x", "z"), "replica", tuple(entries))
+
+
+@pytest.mark.parametrize("seeds", [3, 5])
+def test_several_data_sets_are_summed_up_as_the_statistics_say(seeds: int) -> None:
+    comparison = several(seeds)
+    values = {
+        name: {each.data: each.values for each in comparison.entries if each.algorithm == name} for name in ("bc", "x")
+    }
+    best, reference = comparison.overall
+    assert (best.algorithm, reference.algorithm, comparison.reference) == ("x", "bc", "bc")
+    assert best.interquartile_mean == statistics.aggregate_interquartile_mean(values["x"])
+    assert best.optimality_gap == statistics.optimality_gap(values["x"])
+    assert best.improvement == statistics.probability_of_improvement(values["x"], values["bc"])
+    assert reference.improvement is None
+    assert (best.interquartile_mean.interval is None) == (seeds < 5)
+    levels = comparison.profiles["x"].thresholds
+    assert (comparison.profiles["x"].shares == statistics.performance_profile(values["x"], levels).shares).all()
+    record = json.loads(json.dumps(comparison.to_json()))["overall"]
+    assert record["algorithms"][0]["interquartile_mean"]["value"] == best.interquartile_mean.value
+    assert len(record["profiles"]["bc"]) == len(record["thresholds"]) == len(levels)
+    text, page = as_markdown(comparison), render_comparison(comparison)
+    row = f"| x | 1.0 | {best.interquartile_mean.value:.1f}"
+    assert "P(better than bc)" in text
+    assert "P(better than bc)" in page
+    if seeds < 5:
+        assert f"{row} |" in text
+    else:
+        low, high = best.interquartile_mean.interval or (0, 0)
+        assert f"{row} ({low:.1f} to {high:.1f}) |" in text
+    for shown in (text, page):
+        assert ("95 % interval |" in shown or '<th scope="col">95 % interval' in shown) == (seeds >= 5)
+        assert ("ange of the seeds" in shown) == (seeds < 5)
+    assert "Performance profiles" in page
+
+
+def test_returns_are_not_averaged_over_tasks() -> None:
+    """Those of different tasks have different scales; who is better on each can still be counted."""
+    comparison = several(3, "return")
+    assert comparison.profiles == {}
+    assert [each.interquartile_mean for each in comparison.overall] == [None, None]
+    assert comparison.overall[0].improvement is not None
+    assert "interquartile" not in as_markdown(comparison)
+
+
+def test_without_bc_the_best_is_the_reference_and_one_data_set_has_no_sum() -> None:
+    comparison = several(3)
+    others = tuple(each for each in comparison.entries if each.algorithm != "bc")
+    assert Comparison(("a", "b"), ("x", "z"), "replica", others).reference == "x"
+    alone = tuple(each for each in comparison.entries if each.data == "a")
+    assert Comparison(("a",), ("bc", "x", "z"), "replica", alone).overall == []
+
+
+@pytest.mark.parametrize(("seeds", "said"), [(1, ""), (3, "range of the seeds"), (5, "95 % interval")])
+def test_a_row_says_what_its_ends_are(seeds: int, said: str) -> None:
+    comparison = several(seeds)
+    row = next(csv.DictReader(as_csv(comparison).splitlines()))
+    assert row["spread"] == said
+    ends = [] if seeds == 1 else summarise(comparison.entries[0].values)["range" if seeds == 3 else "interval"]
+    assert [float(row[name]) for name in ("low", "high") if row[name]] == ends
+    assert comparison.header[3] == (said or "range of the seeds")
 
 
 def test_a_page_without_any_result_still_says_why() -> None:

@@ -11,9 +11,11 @@ from matplotlib.figure import Figure
 from waypost.figures import AXIS_LABELS, INK, STYLED, by_seed, draw_seeds, new_figure, step_axis, to_png
 from waypost.files import write_bytes, write_text
 from waypost.report.page import Picture, picture, template
-from waypost.studies.comparison import BEHAVIOUR, HEADER, Comparison, Entry, as_csv, as_markdown, cells
+from waypost.statistics import spread_name
+from waypost.studies.comparison import BEHAVIOUR, Comparison, Entry, as_csv, as_markdown, cells, overall_table
 
 REFERENCE = "#d55e00"
+PROFILE_COLOURS = ("#d55e00", "#0072b2", "#009e73", "#7b3294", "#595959", "#b8860b", "#cc79a7")
 PANELS = 4
 """Learning curves in a row."""
 
@@ -37,6 +39,8 @@ def write_comparison(comparison: Comparison, folder: Path) -> None:
         if any(entry.run is not None for entry in entries):
             for name, figure in (("scores", scores(entries)), ("curves", curves(entries))):
                 write_bytes(folder / Path(data).stem / f"{name}.png", to_png(figure))
+    if comparison.profiles:
+        write_bytes(folder / "profiles.png", to_png(profiles(comparison)))
 
 
 def render_comparison(comparison: Comparison) -> str:
@@ -44,11 +48,10 @@ def render_comparison(comparison: Comparison) -> str:
     return template("comparison.html").render(
         title="Comparison",
         summary=summary(comparison),
-        header=HEADER,
+        header=comparison.header,
         parts=[_part(comparison, data) for data in comparison.data],
-        ranks=[(name, f"{rank:.1f}") for name, rank in comparison.mean_ranks.items()]
-        if len(comparison.data) > 1
-        else [],
+        overall=overall_table(comparison) if comparison.overall else None,
+        profiles=_profiles(comparison) if comparison.profiles else None,
     )
 
 
@@ -80,7 +83,8 @@ def _part(comparison: Comparison, data: str) -> Part:
         pictures.append(
             picture(
                 scores(entries),
-                "Mean of the seeds with its 95 % interval, and every seed; the dashed line is the mean of the data.",
+                f"Mean of the seeds, {spread_name(len(judged[0].values))} (bar), and every seed; the dashed line is "
+                "the mean of the data.",
                 f"Chart of the {measure} of {_count(len(judged), 'algorithm')} on {data}.",
             )
         )
@@ -106,19 +110,47 @@ def _judge(judged: list[Entry]) -> str:
         return "Nothing could be trained."
     protocol = judged[0].run.plan.evaluation
     which = "The last evaluation" if protocol.last == 1 else f"Mean over the last {protocol.last} evaluations"
-    return f"{which}, {protocol.episodes} episodes each; standard deviation and bootstrap interval over seeds."
+    return f"{which}, {protocol.episodes} episodes each; standard deviation over seeds."
+
+
+def _profiles(comparison: Comparison) -> Picture:
+    bands = any(profile.interval is not None for profile in comparison.profiles.values())
+    return picture(
+        profiles(comparison),
+        "Performance profiles: the share of runs that score more than each level, mean over the data sets"
+        + (", with 95 % intervals at each level" if bands else "")
+        + ". Higher is better.",
+        f"Curves of {_count(len(comparison.profiles), 'algorithm')} that fall from 1 to 0 as the score rises.",
+    )
+
+
+@STYLED
+def profiles(comparison: Comparison) -> Figure:
+    """Show the share of runs above each score, a line for each algorithm, best mean rank first."""
+    figure = new_figure(6.4, 3.6)
+    axes = figure.add_subplot()
+    for place, (name, profile) in enumerate(comparison.profiles.items()):
+        colour, style = PROFILE_COLOURS[place % len(PROFILE_COLOURS)], ("-", "--")[place // len(PROFILE_COLOURS) % 2]
+        axes.plot(profile.thresholds, profile.shares, color=colour, ls=style, lw=1.5, label=name)
+        if profile.interval is not None:
+            axes.fill_between(profile.thresholds, *profile.interval, color=colour, alpha=0.12, lw=0)
+    axes.set(xlabel=AXIS_LABELS["score"], ylabel="share of runs above", ylim=(-0.02, 1.02))
+    axes.grid(color="0.9", lw=0.6)
+    axes.set_axisbelow(True)
+    figure.legend(loc="outside right upper", frameon=False)
+    return figure
 
 
 @STYLED
 def scores(entries: list[Entry]) -> Figure:
-    """Show each algorithm's mean with its interval and all seeds, the best on top."""
+    """Show each algorithm's mean with the spread of its table and all seeds, the best on top."""
     shown = [entry for entry in entries if entry.run is not None]
     figure = new_figure(5.6, 0.9 + 0.27 * len(shown))
     axes = figure.add_subplot()
     places = np.arange(len(shown))[::-1]
     for place, entry in zip(places, shown, strict=True):
-        if entry.interval is not None:
-            axes.plot(entry.interval, (place, place), color=INK, lw=5, alpha=0.25, solid_capstyle="butt")
+        if entry.spread is not None:
+            axes.plot(entry.spread, (place, place), color=INK, lw=5, alpha=0.25, solid_capstyle="butt")
         axes.scatter(entry.values, np.full(len(entry.values), place), s=9, color=INK, alpha=0.6, linewidths=0, zorder=3)
         axes.scatter(np.mean(entry.values), place, s=70, marker="|", color=INK, lw=2, zorder=4)
     for entry in entries:

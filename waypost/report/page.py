@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 
 from waypost import figures
 from waypost.figures import Columns, World
+from waypost.statistics import spread, spread_name
 
 DASH = "\N{EN DASH}"
 SPACE = "\N{NO-BREAK SPACE}"
@@ -164,11 +165,13 @@ def _statistic_rows(result: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
         (label, [_measure(name, (result.get(key) or {}).get(name)) for name in MEASURES])
         for key, label in STATISTICS.items()
     ]
-    intervals = result.get("interval") or {}
-    return [*rows, (f"95{SPACE}% interval", [_interval(name, intervals.get(name)) for name in MEASURES])]
+    seeds = result.get("per_seed") or ()
+    # Not those of the file: older ones have intervals for fewer than five seeds.
+    spreads = [_spread(name, spread([row.get(name) for row in seeds])) for name in MEASURES]
+    return [*rows, (spread_name(len(seeds)).replace(" %", f"{SPACE}%").capitalize(), spreads)]
 
 
-def _interval(name: str, bounds: Sequence[Any] | None) -> str:
+def _spread(name: str, bounds: Sequence[Any] | None) -> str:
     if bounds is None or not all(map(_present, bounds)):
         return DASH
     return " to ".join(_measure(name, bound) for bound in bounds)

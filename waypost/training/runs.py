@@ -41,9 +41,10 @@ from waypost.envs.tasks import task as find_task
 from waypost.errors import InterruptedRun, MissingPart, WaypostError
 from waypost.files import read_arrays, read_json, table, write_arrays, write_json, write_text
 from waypost.resources import device_memory, enough_memory
+from waypost.statistics import summarise
 from waypost.training.callbacks import Callback
 from waypost.training.directory import claimed
-from waypost.training.evaluation import MEASURES, check, rollouts, summarise
+from waypost.training.evaluation import MEASURES, check, rollouts
 from waypost.training.loop import Learner, learning_devices
 from waypost.training.plan import Plan, plan, read_plan, same_plan
 from waypost.training.policy import Policy, blank, load_policies, missing_parts, save_policies
@@ -356,7 +357,7 @@ def result(
         "per_seed": per_seed,
         **{
             statistic: {measure: summaries[measure][statistic] for measure in MEASURES}
-            for statistic in ("mean", "std", "iqm", "interval")
+            for statistic in ("mean", "std", "iqm", "range", "interval")
         },
         "seconds": round(seconds, 3),
         "versions": {name: version(name) for name in ("waypost", "jax", "equinox", "optax", "gymnasium", "numpy")},

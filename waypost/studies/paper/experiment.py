@@ -118,17 +118,17 @@ class Context:
         label     the run directory's name under `runs`; by default DATA/ALGORITHM
         options   as for `waypost.train`
         """
-        from waypost.studies.comparison import shortened, typed
+        from waypost.studies.comparison import with_total_updates, with_tuples
         from waypost.training.plan import plan
         from waypost.training.runs import execute
 
         if algorithm in self.settings:
             self.used[algorithm] = self.settings[algorithm]
-        given = typed(self.settings.get(algorithm, {}))
+        given = with_tuples(self.settings.get(algorithm, {}))
         planned = plan(algorithm, data, **{"seeds": self.size.seeds, **given, **options})
         planned = replace(planned, evaluation=self.evaluation(planned.evaluation))
         if self.size.steps is not None:
-            planned = shortened(planned, self.size.steps)
+            planned = with_total_updates(planned, self.size.steps)
         place = self.runs / (label or f"{Path(planned.data).stem}/{algorithm}")
         run = execute(planned, data, place, resume=True, progress=self.progress)
         self.seconds[place] = run.result["seconds"]

@@ -16,11 +16,11 @@ import numpy as np
 from waypost.data.dataset import Dataset
 from waypost.data.sources import load, recipe_of
 from waypost.errors import WaypostError
-from waypost.studies.comparison import updates
+from waypost.statistics import spread, spread_name, summarise
+from waypost.studies.comparison import total_updates
 from waypost.studies.paper.benchmark import origin, row_of
 from waypost.studies.paper.experiment import Context, Row
 from waypost.studies.paper.words import listed
-from waypost.training.evaluation import summarise
 from waypost.training.plan import Plan, plan
 from waypost.training.runs import Run
 
@@ -56,7 +56,8 @@ class Score:
 
     def row(self) -> dict[str, str | int | float | None]:
         """The line of a table."""
-        low, high = summarise(self.values)["interval"] or (None, None)
+        ends = spread(self.values)
+        low, high = ends or (None, None)
         return {
             "data": self.data,
             "kind": self.kind,
@@ -66,9 +67,10 @@ class Score:
             "std": self.std,
             "low": low,
             "high": high,
+            "spread": spread_name(len(self.values)) if ends else None,
             "seeds": len(self.values),
             "values": " ".join(f"{value:.4g}" for value in self.values),
-            "steps": updates(self.runs[0].plan) if self.runs else None,
+            "steps": total_updates(self.runs[0].plan) if self.runs else None,
             "preset": self.runs[0].plan.preset if self.runs else None,
             "preset_steps": usual_updates(self.runs[0].plan) if self.runs else None,
             "seconds": round(sum(run.result["seconds"] for run in self.runs), 1) if self.runs else None,
@@ -78,12 +80,12 @@ class Score:
 
 def usual_updates(planned: Plan) -> int:
     """How many updates the preset gives an agent in all."""
-    return updates(plan(planned.algorithm, planned.data, env=planned.task, preset=planned.preset))
+    return total_updates(plan(planned.algorithm, planned.data, env=planned.task, preset=planned.preset))
 
 
 def lengths(trained: Run) -> dict[str, int]:
     """Columns of a table: the updates an agent had, and those its preset gives."""
-    return {"updates": updates(trained.plan), "preset_updates": usual_updates(trained.plan)}
+    return {"updates": total_updates(trained.plan), "preset_updates": usual_updates(trained.plan)}
 
 
 def attempt(context: Context, data: str, kind: str, train: Callable[[], Run | Sequence[Run]]) -> Score:
@@ -209,7 +211,7 @@ def how_long(scores: Sequence[Score]) -> str:
     """Seeds and updates of the trainings in words, and what their presets say where that is more."""
     plans = [run.plan for score in scores for run in score.runs]
     seeds = sorted({len(score.values) for score in scores if score.values})
-    steps = [updates(each) for each in plans]
+    steps = [total_updates(each) for each in plans]
     usual = [usual_updates(each) for each in plans]
     more = any(ours < theirs for ours, theirs in zip(steps, usual, strict=True))
     few = all(ours < REHEARSAL * theirs for ours, theirs in zip(steps, usual, strict=True))
