@@ -129,10 +129,8 @@ def show_comparison(comparison: Comparison) -> None:
     for data in comparison.data:
         table = Table(title=Text(data), title_justify="left", title_style="bold")
         for place, name in enumerate(comparison.header):
-            # In two lines: the seeds need the room.
-            table.add_column(
-                name.replace(" of ", " of\n"), justify="right" if place else "left", no_wrap=name != "seeds"
-            )
+            title = name.replace(" of ", " of\n")  # in two lines: the seeds need the room
+            table.add_column(title, justify="right" if place else "left", no_wrap=name != "seeds")
         for entry in comparison.of(data):
             table.add_row(*map(Text, cells(entry)))
         screen.print(table)
