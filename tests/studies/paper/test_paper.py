@@ -49,7 +49,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     fake = ModuleType("waypost.studies.paper.fake_one")
     fake.run = do  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "waypost.studies.paper.fake_one", fake)
-    made = Experiment("fake-one", "Another", "Table 9", "It is so.", Size(2, 20), Size(3), trains=True)
+    made = Experiment("fake-one", "Another", "Table 9", "It is so.", Size(2, 20), Size(3))
     monkeypatch.setitem(EXPERIMENTS, "fake-one", made)
     return fake
 
@@ -322,7 +322,7 @@ def test_settings_evaluations_and_runs_of_a_comparison_are_taken_over(
     [
         ("stich", {}, "no experiment is called 'stich'; choose from stitching"),
         ("stitching", {"steps": 5}, "no steps to choose"),
-        ("stitching", {"seeds": 0}, "seeds = 0"),
+        ("stitching", {"seeds": 0}, "seeds must be at least 1, got 0"),
         ("stitching", {"evaluation": {"every": 5}}, "no settings, runs and evaluations to choose"),
         ("bound", {"evaluation": {"every": -1}}, "evaluation every = -1"),
         ("bound", {"settings": "nowhere.toml"}, "nowhere.toml: cannot be read"),
@@ -346,7 +346,7 @@ def test_every_experiment_is_described(name: str) -> None:
     assert each.name == name
     assert each.claim.endswith(".")
     assert each.quick.seeds <= each.full.seeds
-    assert (each.quick.steps is not None) == each.trains
+    assert each.trains == (name != "stitching")
     assert (each.full.recorded, each.full.episodes) == (None, None)
     assert (each.quick.recorded is not None) == any(recipe_of(data)[0].transitions for data in each.data)
 

@@ -119,7 +119,7 @@ def test_updates_of_all_stages_are_counted(trainings: Any, tmp_path: Path) -> No
     counted = {row["algorithm"]: int(row["steps"]) for row in rows(tmp_path / "table1", "scores")}
     assert counted == {"por": 100, "onestep": 100 + stages.behaviour_steps + stages.value_steps}
     text = " ".join((tmp_path / "table1" / "table1.md").read_text().split())
-    assert f"1 seed of 100 to {counted['onestep']} updates (their presets say " in text
+    assert f"1 seed of 100 to {counted['onestep']} updates (their presets have " in text
 
 
 def test_scores_like_the_papers_are_said_to_be_so(trainings: Any, tmp_path: Path) -> None:

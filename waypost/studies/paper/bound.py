@@ -7,7 +7,7 @@
     l3   |pi(s, s') - a|, the executor's own error
 
 The executor depends neither on V nor on the guide, so each data set gets one, and all guides of the set use it. V and
-guide are trained anew at each inverse temperature. V does not depend on it either and comes out the same for the same
+guide are trained again at each inverse temperature. V does not depend on it either and comes out the same for the same
 seed: what moves with the inverse temperature moves because of the guide alone.
 """
 
@@ -15,18 +15,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
+from waypost.figures import STYLED, new_figure
 from waypost.studies.diagnosis import diagnose
 from waypost.studies.paper.benchmark import row_of
 from waypost.studies.paper.experiment import Context, Drawing, Outcome, Row, Table, over_seeds
-from waypost.studies.paper.scores import lengths, read
+from waypost.studies.paper.scores import load_data, update_counts
 from waypost.studies.paper.words import length, listed, many, paragraphs
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TEMPERATURES = (0.0, 1.0, 3.0, 10.0, 30.0)
 """Inverse temperatures; at 0 the guide copies the data, the larger the more it prefers what V likes."""
@@ -74,7 +73,7 @@ def run(context: Context) -> Outcome:
             )
             for temperature in TEMPERATURES
         }
-        dataset = read(context, name)
+        dataset = load_data(context, name)
         for temperature, trained in context.each(list(guides.items()), f"{name}: diagnoses"):
             for policy, result in zip(trained.policies, trained.result["per_seed"], strict=True):
                 found = diagnose(policy, dataset, rewards=trained.plan.rewards)
@@ -84,7 +83,7 @@ def run(context: Context) -> Outcome:
                         "temperature": temperature,
                         "seed": policy.seed,
                         "states": len(found.measures["gap"]),
-                        **lengths(trained),
+                        **update_counts(trained),
                         **{short: float(found.measures[long].mean()) for long, short in MEASURES.items()},
                         "l3_largest": float(found.measures["l3"].max()),
                         "near": found.near,
@@ -119,7 +118,7 @@ def _text(rows: Sequence[dict[str, Any]]) -> str:
         f"""
         On {listed(sets)} one executor was trained, and V and guide with {many(rows[0]["seeds"], "seed")} at each of the
         inverse temperatures {temperatures}. The numbers are means over {rows[0]["states"]} states of the data and over
-        the seeds; what nobody can know without a simulator is estimated among the nearest recorded transitions.
+        the seeds; what cannot be known without a simulator is estimated from the nearest recorded transitions.
         """,
         *(_reading(name, found) for name, found in sets.items()),
         _plainly(sets),
@@ -205,46 +204,39 @@ PANELS = {
 """What each panel shows: label, colour, marker and line of each measure."""
 
 
+@STYLED
 def draw(seeds: Sequence[Row]) -> Figure:
     """A row of panels for each data set, each number the mean over seeds, with their range."""
-    import matplotlib
-
-    from waypost.figures import STYLE, new_figure
-
     names = list(dict.fromkeys(str(row["data"]) for row in seeds))
-    with matplotlib.rc_context(STYLE):
-        figure = new_figure(9.0, 0.5 + 2.5 * len(names))
-        grid = figure.subplots(len(names), 3, squeeze=False)
-        for number, (name, panels) in enumerate(zip(names, grid, strict=True)):
-            own = [row for row in seeds if row["data"] == name]
-            temperatures = list(dict.fromkeys(row["temperature"] for row in own))
-            places = np.arange(len(temperatures))
-            for axes, (title, lines) in zip(panels, PANELS.items(), strict=True):
-                for measure, (label, colour, marker, line) in lines.items():
-                    numbers = np.array(
-                        [[row[measure] for row in own if row["temperature"] == each] for each in temperatures], float
-                    )
-                    axes.fill_between(places, numbers.min(axis=1), numbers.max(axis=1), color=colour, alpha=0.18, lw=0)
-                    axes.plot(
-                        places, numbers.mean(axis=1), line, color=colour, marker=marker, ms=4.5, lw=1.5, label=label
-                    )
-                axes.margins(y=0.1)
-                low, high = axes.get_ylim()
-                if measure == "score":
-                    # Where nobody has scored the axis need not show thousandths of a point.
-                    low, high = (low if numbers.min() < 0 else 0.0), max(high, 1.0)
-                else:
-                    low = 0.0
-                axes.set_ylim(low, high + 0.03 * (high - low))
-                axes.set_xticks(places, [f"{each:g}" for each in temperatures])
-                axes.grid(color="0.9", lw=0.6)
-                axes.set_axisbelow(True)
-                if number == 0:
-                    axes.set_title(title, loc="left")
-                if number == len(names) - 1:
-                    axes.set_xlabel("inverse temperature")
-            panels[0].set_ylabel(f"{name}\naction units, of [-1, 1]", parse_math=False)
-            panels[2].set_ylabel("points")
-        handles, labels = grid[0][1].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+    figure = new_figure(9.0, 0.5 + 2.5 * len(names))
+    grid = figure.subplots(len(names), 3, squeeze=False)
+    for name, panels in zip(names, grid, strict=True):
+        own = [row for row in seeds if row["data"] == name]
+        temperatures = list(dict.fromkeys(row["temperature"] for row in own))
+        places = np.arange(len(temperatures))
+        for axes, lines in zip(panels, PANELS.values(), strict=True):
+            for measure, (label, colour, marker, line) in lines.items():
+                numbers = np.array(
+                    [[row[measure] for row in own if row["temperature"] == each] for each in temperatures], float
+                )
+                axes.fill_between(places, numbers.min(axis=1), numbers.max(axis=1), color=colour, alpha=0.18, lw=0)
+                axes.plot(places, numbers.mean(axis=1), line, color=colour, marker=marker, ms=4.5, lw=1.5, label=label)
+            axes.margins(y=0.1)
+            low, high = axes.get_ylim()
+            if measure == "score":
+                # Where nobody has scored the axis need not show thousandths of a point.
+                low, high = (low if numbers.min() < 0 else 0.0), max(high, 1.0)
+            else:
+                low = 0.0
+            axes.set_ylim(low, high + 0.03 * (high - low))
+            axes.set_xticks(places, [f"{each:g}" for each in temperatures])
+            axes.grid(color="0.9", lw=0.6)
+            axes.set_axisbelow(True)
+        panels[0].set_ylabel(f"{name}\naction units, of [-1, 1]", parse_math=False)
+        panels[2].set_ylabel("points")
+    for column, title in enumerate(PANELS):
+        grid[0][column].set_title(title, loc="left")
+        grid[-1][column].set_xlabel("inverse temperature")
+    handles, labels = grid[0][1].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
     return figure

@@ -31,16 +31,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
+from waypost.figures import STYLED, colour_bar, new_figure
 from waypost.studies.paper.experiment import Context, Drawing, Outcome, Row, Table
 from waypost.studies.paper.words import paragraphs
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 Cell = tuple[int, int]
 """A state: x to the right, y upwards."""
@@ -261,49 +263,43 @@ def _either(items: Sequence[object], word: str = "or") -> str:
 DATA_COLOUR, ACTION_COLOUR, STATE_COLOUR = "#00795a", "#0072b2", "#d55e00"
 
 
+@STYLED
 def draw(solution: Solution, drawn: Sequence[Move]) -> Figure:
     """Cells coloured by V, the data as thin arrows and the paths of the two rules beside them."""
-    import matplotlib
-    from matplotlib.colors import ListedColormap
-    from matplotlib.lines import Line2D
-
-    from waypost.figures import STYLE, colour_bar, new_figure
-
-    with matplotlib.rc_context(STYLE):
-        figure = new_figure(5.0, 4.9)
-        axes = figure.add_subplot()
-        value = np.full((SIZE, SIZE), np.nan)
-        for (x, y), known in solution.value.items():
-            value[y, x] = known
-        # The dark half of the map would swallow the arrows.
-        pale = ListedColormap(matplotlib.colormaps["Purples"](np.linspace(0.05, 0.62, 256)), "pale purple")
-        image = axes.imshow(value, origin="lower", cmap=pale)
-        colour_bar(figure, axes, image, "value V(s)")
-        for (x, y), known in solution.value.items():
-            axes.text(x + 0.45, y - 0.44, f"{known}", fontsize=7, color="0.2", ha="right", va="bottom")
-        axes.text(START[0] - 0.46, START[1] - 0.44, "start", fontsize=7, va="bottom", weight="bold")
-        axes.text(GOAL[0] + 0.45, GOAL[1] + 0.44, "goal", fontsize=7, ha="right", va="top", weight="bold")
-        for path in (UPPER, LOWER):
-            _arrows(axes, moves(path), (0, 0), color=DATA_COLOUR, width=1.1)
-        _arrows(axes, drawn, (0, 0), color=DATA_COLOUR, width=0.9, style=":")
-        for rule, colour, shift in ((ACTION, ACTION_COLOUR, (-0.13, 0.13)), (STATE, STATE_COLOUR, (0.13, -0.13))):
-            for path in solution.paths[rule]:
-                _arrows(axes, moves(path), shift, color=colour, width=2.2)
-        axes.set_xticks(np.arange(SIZE))
-        axes.set_yticks(np.arange(SIZE))
-        axes.set_xticks(np.arange(SIZE + 1) - 0.5, minor=True)
-        axes.set_yticks(np.arange(SIZE + 1) - 0.5, minor=True)
-        axes.grid(which="minor", color="0.8", lw=0.6)
-        axes.tick_params(which="both", length=0)
-        axes.set(xlabel="x", ylabel="y", xlim=(-0.5, SIZE - 0.5), ylim=(-0.5, SIZE - 0.5))
-        handles = [
-            Line2D([], [], color=DATA_COLOUR, lw=1.1, label="recorded trajectories"),
-            Line2D([], [], color=DATA_COLOUR, lw=1.1, ls=":", label="random transitions"),
-        ]
-        for rule, colour in ((ACTION, ACTION_COLOUR), (STATE, STATE_COLOUR)):
-            counts = _either([len(path) - 1 for path in solution.paths[rule]])
-            handles.append(Line2D([], [], color=colour, lw=2.2, label=f"{rule}: {counts} steps"))
-        figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False)
+    figure = new_figure(5.0, 4.9)
+    axes = figure.add_subplot()
+    value = np.full((SIZE, SIZE), np.nan)
+    for (x, y), known in solution.value.items():
+        value[y, x] = known
+    # The dark half of the map would swallow the arrows.
+    pale = ListedColormap(matplotlib.colormaps["Purples"](np.linspace(0.05, 0.62, 256)), "pale purple")
+    image = axes.imshow(value, origin="lower", cmap=pale)
+    colour_bar(figure, axes, image, "value V(s)")
+    for (x, y), known in solution.value.items():
+        axes.text(x + 0.45, y - 0.44, f"{known}", fontsize=7, color="0.2", ha="right", va="bottom")
+    axes.text(START[0] - 0.46, START[1] - 0.44, "start", fontsize=7, va="bottom", weight="bold")
+    axes.text(GOAL[0] + 0.45, GOAL[1] + 0.44, "goal", fontsize=7, ha="right", va="top", weight="bold")
+    for path in (UPPER, LOWER):
+        _arrows(axes, moves(path), (0, 0), color=DATA_COLOUR, width=1.1)
+    _arrows(axes, drawn, (0, 0), color=DATA_COLOUR, width=0.9, style=":")
+    for rule, colour, shift in ((ACTION, ACTION_COLOUR, (-0.13, 0.13)), (STATE, STATE_COLOUR, (0.13, -0.13))):
+        for path in solution.paths[rule]:
+            _arrows(axes, moves(path), shift, color=colour, width=2.2)
+    axes.set_xticks(np.arange(SIZE))
+    axes.set_yticks(np.arange(SIZE))
+    axes.set_xticks(np.arange(SIZE + 1) - 0.5, minor=True)
+    axes.set_yticks(np.arange(SIZE + 1) - 0.5, minor=True)
+    axes.grid(which="minor", color="0.8", lw=0.6)
+    axes.tick_params(which="both", length=0)
+    axes.set(xlabel="x", ylabel="y", xlim=(-0.5, SIZE - 0.5), ylim=(-0.5, SIZE - 0.5))
+    handles = [
+        Line2D([], [], color=DATA_COLOUR, lw=1.1, label="recorded trajectories"),
+        Line2D([], [], color=DATA_COLOUR, lw=1.1, ls=":", label="random transitions"),
+    ]
+    for rule, colour in ((ACTION, ACTION_COLOUR), (STATE, STATE_COLOUR)):
+        counts = _either([len(path) - 1 for path in solution.paths[rule]])
+        handles.append(Line2D([], [], color=colour, lw=2.2, label=f"{rule}: {counts} steps"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False)
     return figure
 
 
