@@ -103,12 +103,8 @@ class Comparison:
     def mean_ranks(self) -> dict[str, float]:
         """The mean rank of each algorithm that has a result on every data set, best first."""
         ranks = {name: [e.rank for e in self.entries if e.algorithm == name] for name in self.algorithms}
-        whole = {
-            name: sum(r for r in found if r is not None) / len(found)
-            for name, found in ranks.items()
-            if None not in found
-        }
-        return dict(sorted(whole.items(), key=lambda item: item[1]))
+        means = {name: float(np.mean([r for r in found if r])) for name, found in ranks.items() if None not in found}
+        return dict(sorted(means.items(), key=lambda item: item[1]))
 
     @property
     def reference(self) -> str:
@@ -118,20 +114,14 @@ class Comparison:
     @cached_property
     def overall(self) -> list[Overall]:
         """The algorithms that have a result on every data set, best mean rank first; none for a single data set."""
-        values, scored = self._values, self._scored
-        return [
-            Overall(
-                name,
-                rank,
-                statistics.aggregate_interquartile_mean(values[name]) if scored else None,
-                statistics.optimality_gap(values[name]) if scored else None,
-                None
-                if name == self.reference
-                else statistics.probability_of_improvement(values[name], values[self.reference]),
-            )
-            for name, rank in self.mean_ranks.items()
-            if name in values
-        ]
+        found = []
+        for name, tasks in self._values.items():
+            middle = statistics.aggregate_interquartile_mean(tasks) if self._scored else None
+            gap = statistics.optimality_gap(tasks) if self._scored else None
+            better = statistics.probability_of_improvement(tasks, self._values[self.reference])
+            is_reference = name == self.reference
+            found.append(Overall(name, self.mean_ranks[name], middle, gap, None if is_reference else better))
+        return found
 
     @cached_property
     def profiles(self) -> dict[str, Profile]:
@@ -154,7 +144,6 @@ class Comparison:
 
     def to_json(self) -> dict[str, Any]:
         """Everything but the runs."""
-        profiles = {name: profile.shares.tolist() for name, profile in self.profiles.items()}
         return {
             "suite": self.suite,
             "mean_ranks": self.mean_ranks,
@@ -168,8 +157,8 @@ class Comparison:
                     {k: v._asdict() if isinstance(v, Estimate) else v for k, v in each._asdict().items()}
                     for each in self.overall
                 ],
-                "thresholds": next((p.thresholds.tolist() for p in self.profiles.values()), []),
-                "profiles": profiles,
+                "thresholds": next((profile.thresholds.tolist() for profile in self.profiles.values()), []),
+                "profiles": {name: profile.shares.tolist() for name, profile in self.profiles.items()},
             },
         }
 

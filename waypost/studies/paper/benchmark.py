@@ -103,14 +103,10 @@ TABLE_2: dict[str, dict[str, Published]] = {
 }
 """Table 2 as printed: POR against POR-sparse."""
 
+_EXECUTORS = (("full", "big"), ("full", "small"), ("partial", "big"), ("partial", "small"))
 ABLATION: dict[str, dict[tuple[str, str], float]] = {
-    "AntMaze": {("full", "big"): 76.2, ("full", "small"): 63.8, ("partial", "big"): 52.4, ("partial", "small"): 41.5},
-    "Locomotion": {
-        ("full", "big"): 65.7,
-        ("full", "small"): 57.0,
-        ("partial", "big"): 60.9,
-        ("partial", "small"): 56.7,
-    },
+    "AntMaze": dict(zip(_EXECUTORS, (76.2, 63.8, 52.4, 41.5), strict=True)),
+    "Locomotion": dict(zip(_EXECUTORS, (65.7, 57.0, 60.9, 56.7), strict=True)),
 }
 """The ablation's table: data and size of the executor."""
 

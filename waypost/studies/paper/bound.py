@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,18 +30,9 @@ from waypost.studies.paper.words import length, listed, many, paragraphs
 
 TEMPERATURES = (0.0, 1.0, 3.0, 10.0, 30.0)
 """Inverse temperatures; at 0 the guide copies the data, the larger the more it prefers what V likes."""
-MEASURES = {
-    "l1": "l1",
-    "l2": "l2",
-    "l3": "l3",
-    "bound": "sum",
-    "gap": "gap",
-    "guide_distance": "distance",
-    "guide_to_data": "to_data",
-    "inverse_slope": "inverse_slope",
-    "executor_slope": "executor_slope",
-    "value_gain": "gain",
-}
+MEASURES = {name: name for name in ("l1", "l2", "l3")} | {"bound": "sum", "gap": "gap"}
+MEASURES |= {"guide_distance": "distance", "guide_to_data": "to_data"}
+MEASURES |= {"inverse_slope": "inverse_slope", "executor_slope": "executor_slope", "value_gain": "gain"}
 """What is taken from a diagnosis, and its name in the tables."""
 SHOWN = ("l1", "l2", "l3", "sum", "gap", "holds", "distance", "near", "inverse_slope", "executor_slope", "score")
 """What people want to read beside the text."""
@@ -59,20 +51,10 @@ MORE = (
 def run(context: Context) -> Outcome:
     seeds: list[Row] = []
     for name in context.data:
-        env = row_of(name)
-        executor = context.train("por", name, label=f"{name}/executor", env=env, training="executor", seeds=1)
-        guides = {
-            temperature: context.train(
-                "por",
-                name,
-                label=f"{name}/guide-{temperature:g}",
-                env=env,
-                training="guide",
-                init=executor.directory,
-                inverse_temperature=temperature,
-            )
-            for temperature in TEMPERATURES
-        }
+        train = partial(context.train, "por", name, env=row_of(name))
+        executor = train(label=f"{name}/executor", training="executor", seeds=1)
+        guide = partial(train, training="guide", init=executor.directory)
+        guides = {each: guide(label=f"{name}/guide-{each:g}", inverse_temperature=each) for each in TEMPERATURES}
         dataset = load_data(context, name)
         for temperature, trained in context.each(list(guides.items()), f"{name}: diagnoses"):
             for policy, result in zip(trained.policies, trained.result["per_seed"], strict=True):
@@ -114,7 +96,7 @@ def _text(rows: Sequence[dict[str, Any]]) -> str:
     """Every number from the table."""
     sets = {name: [row for row in rows if row["data"] == name] for name in dict.fromkeys(row["data"] for row in rows)}
     temperatures = ", ".join(f"{row['temperature']:g}" for row in next(iter(sets.values())))
-    texts = [
+    return paragraphs(
         f"""
         On {listed(sets)} one executor was trained, and V and guide with {many(rows[0]["seeds"], "seed")} at each of the
         inverse temperatures {temperatures}. The numbers are means over {rows[0]["states"]} states of the data and over
@@ -122,8 +104,7 @@ def _text(rows: Sequence[dict[str, Any]]) -> str:
         """,
         *(_reading(name, found) for name, found in sets.items()),
         _plainly(sets),
-    ]
-    return paragraphs(*texts)
+    )
 
 
 def _reading(name: str, rows: Sequence[dict[str, Any]]) -> str:
@@ -223,11 +204,9 @@ def draw(seeds: Sequence[Row]) -> Figure:
                 axes.plot(places, numbers.mean(axis=1), line, color=colour, marker=marker, ms=4.5, lw=1.5, label=label)
             axes.margins(y=0.1)
             low, high = axes.get_ylim()
-            if measure == "score":
-                # Where nobody has scored the axis need not show thousandths of a point.
-                low, high = (low if numbers.min() < 0 else 0.0), max(high, 1.0)
-            else:
-                low = 0.0
+            low = low if measure == "score" and numbers.min() < 0 else 0.0
+            # Where nobody has scored the axis need not show thousandths of a point.
+            high = max(high, 1.0) if measure == "score" else high
             axes.set_ylim(low, high + 0.03 * (high - low))
             axes.set_xticks(places, [f"{each:g}" for each in temperatures])
             axes.grid(color="0.9", lw=0.6)

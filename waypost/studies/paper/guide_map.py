@@ -89,9 +89,10 @@ def run(context: Context) -> Outcome:
 
 
 CAPTION = (
-    "Means over pairs and seeds. gain: V(g(s)) - V(s'); deviations: the gain in deviations of V(s'); other_v: the gain "
-    "by the V of another seed; higher: share of goals with the higher V; near: share of goals as near to a recorded "
-    "next state as these are to each other; gain_near, gain_far: the gain of goals that are near, and of the others."
+    "Means over pairs and seeds. gain: V(g(s)) - V(s'); deviations: the gain in standard deviations of V(s'); "
+    "other_v: the gain by the V of another seed; higher: share of goals with the higher V; near: share of goals as "
+    "near to a recorded next state as these are to each other; gain_near, gain_far: the gain of goals that are near, and "
+    "of the others."
 )
 
 
@@ -151,20 +152,14 @@ def summary(name: str, seed: int, pairs: Points) -> Row:
 def embedded(context: Context, name: str, following: Floats, goals: Floats) -> dict[str, Floats]:
     """Both kinds of states in the plane of one t-SNE, which is kept: of the same states none is made twice."""
     states = np.concatenate([following, goals])
-    file, found = context.runs / name / "t-sne.safetensors", sha256(states.tobytes()).hexdigest()
-    kept = read_arrays(file) if file.is_file() else ({}, None)
-    if kept[1] == found:
-        plane = kept[0]["plane"]
-    else:
-        plane = tsne(context, name, states)
-        write_arrays(file, {"plane": plane}, found)
-    recorded, wanted = plane[: len(following)], plane[len(following) :]
-    return {
-        "tsne_x": recorded[:, 0],
-        "tsne_y": recorded[:, 1],
-        "goal_tsne_x": wanted[:, 0],
-        "goal_tsne_y": wanted[:, 1],
-    }
+    file, wanted_hash = context.runs / name / "t-sne.safetensors", sha256(states.tobytes()).hexdigest()
+    arrays, found_hash = read_arrays(file) if file.is_file() else ({}, None)
+    if found_hash != wanted_hash:
+        arrays = {"plane": tsne(context, name, states)}
+        write_arrays(file, arrays, wanted_hash)
+    plane = arrays["plane"]
+    recorded, wanted = plane[: len(following)].T, plane[len(following) :].T
+    return {"tsne_x": recorded[0], "tsne_y": recorded[1], "goal_tsne_x": wanted[0], "goal_tsne_y": wanted[1]}
 
 
 def tsne(context: Context, name: str, states: Floats) -> Floats:
@@ -194,30 +189,28 @@ def tsne(context: Context, name: str, states: Floats) -> Floats:
 def _text(rows: Sequence[dict[str, Any]], seeds: Sequence[Row]) -> str:
     """Every number from the tables."""
     texts = [
-        f"""
-        V and guide of POR were trained on {listed(row["data"] for row in rows)} with
+        f"""V and guide of POR were trained on {listed(row["data"] for row in rows)} with
         {many(rows[0]["seeds"], "seed")} each.
         For pairs (s, s') drawn from each data set the guide's goals g(s) are set beside the recorded next states s'.
         The paper colours by the optimal value; here V is the agent's own, and because a guide may only have learned
-        what its own V likes, the V of another seed is asked too.
-        """
+        what its own V likes, the V of another seed is asked too.""",
+        *map(_reading, rows),
     ]
-    texts += [_reading(row) for row in rows]
     known = {row_of(row["data"]): row["deviations"] for row in rows}
     if known.get(MORE) is not None and known.get(LESS) is not None:
         as_said = known[MORE] > known[LESS]
         texts.append(
             f"""
-            In deviations of V over the data the gain is {known[MORE]:.3g} on {MORE} and {known[LESS]:.3g} on {LESS}.
-            The paper sees more of it on {MORE}, and {"so do we" if as_said else "we do not"}.
-            {"" if as_said else _checked({row_of(row["data"]): row for row in rows}, seeds)}
+            In standard deviations of V over the data the gain is {known[MORE]:.3g} on {MORE} and {known[LESS]:.3g} on
+            {LESS}. The paper sees more of it on {MORE}, and {"so do we" if as_said else "we do not"}.
+            {"" if as_said else _seeds_of_both({row_of(row["data"]): row for row in rows}, seeds)}
             """
         )
     return paragraphs(*texts)
 
 
-def _checked(rows: Mapping[str, Mapping[str, Any]], seeds: Sequence[Row]) -> str:
-    """What can be looked at where the gain is larger on the other data set: chance, and another measure."""
+def _seeds_of_both(rows: Mapping[str, Mapping[str, Any]], seeds: Sequence[Row]) -> str:
+    """What can be checked where the gain is larger on the other data set: chance, and another measure."""
     words = []
     for name in (MORE, LESS):
         found = [float(str(row["deviations"])) for row in seeds if row_of(str(row["data"])) == name]
@@ -230,7 +223,7 @@ def _checked(rows: Mapping[str, Mapping[str, Any]], seeds: Sequence[Row]) -> str
 
 def _reading(row: Mapping[str, Any]) -> str:
     """One data set in words."""
-    judged = "" if row["other_v"] is None else f", and {row['other_v']:.3g} by the V of another seed"
+    other = "" if row["other_v"] is None else f", and {row['other_v']:.3g} by the V of another seed"
     if row["gain_near"] is None or row["gain_far"] is None:
         beyond = "All goals are near, so nothing lies beyond the data." if row["near"] == 1 else "No goal is near."
     else:
@@ -241,7 +234,7 @@ def _reading(row: Mapping[str, Any]) -> str:
         )
     return f"""
         **{row["data"]}**, {length(row)}, {row["pairs"]} pairs:
-        the mean of V(g(s)) - V(s') is {row["gain"]:.3g}{judged};
+        the mean of V(g(s)) - V(s') is {row["gain"]:.3g}{other};
         {row["higher"]:.0%} of the goals have the higher V. The paper says that goals are worth more,
         {"and so they are" if row["gain"] > 0 else "here they are not"}. {row["near"]:.0%} of the goals are as near to a
         recorded next state as these are to each other; of further rows of the data about half would be. {beyond}

@@ -60,19 +60,17 @@ def run(context: Context) -> Outcome:
         drawn[name] = seen[0]
         seeds += [measured(name, policy.seed, found, each) for policy, found in zip(each.policies, seen, strict=True)]
     means = _means(seeds)
+    paths: list[Row] = [
+        {"task": name, "rollout": number, "step": step, "x": float(x), "y": float(y)}
+        for name, found in drawn.items()
+        for number, path in enumerate(found.paths)
+        for step, (x, y) in enumerate(path)
+        if step % 10 == 0 or step == len(path) - 1
+    ]
     tables = {
         "new-tasks": Table(means, CAPTION, shown=True),
         "seeds": Table(seeds, "The same of each seed."),
-        "paths": Table(
-            [
-                {"task": name, "rollout": number, "step": step, "x": float(x), "y": float(y)}
-                for name, found in drawn.items()
-                for number, path in enumerate(found.paths)
-                for step, (x, y) in enumerate(path)
-                if step % 10 == 0 or step == len(path) - 1
-            ],
-            "Every tenth position of the rollouts that are drawn, and the last.",
-        ),
+        "paths": Table(paths, "Every tenth position of the rollouts that are drawn, and the last."),
     }
     drawing = Drawing(
         draw(drawn),

@@ -152,52 +152,40 @@ def solve(data: Sequence[Move]) -> Solution:
 
 
 def run(context: Context) -> Outcome:
-    trajectories = [*moves(UPPER), *moves(LOWER)]
     drawn = random_moves(SEED)
-    data = [*trajectories, *drawn]
+    parts = {"upper": moves(UPPER), "lower": moves(LOWER), "random": drawn}
+    data = [move for part in parts.values() for move in part]
     solution = solve(data)
+    trajectories = data[: -len(drawn)]
+    seeds = context.each(range(context.size.seeds), "draws")
+    draws = [_draw(seed, solve([*trajectories, *random_moves(seed)])) for seed in seeds]
+    paths: list[Row] = [
+        {"rule": rule, "path": number, "step": step, "x": x, "y": y}
+        for rule, found in solution.paths.items()
+        for number, path in enumerate(found, 1)
+        for step, (x, y) in enumerate(path)
+    ]
+    known: list[Row] = [{"x": x, "y": y, "value": solution.value.get((x, y))} for x in range(SIZE) for y in range(SIZE)]
+    transitions: list[Row] = [
+        {"part": part, "x": a[0], "y": a[1], "next_x": b[0], "next_y": b[1], "reward": reward(b)}
+        for part, found in parts.items()
+        for a, b in found
+    ]
+    count = "Steps of every path and of the recorded trajectories, and how many of them are in the data nowhere."
     tables = {
-        "counts": Table(
-            _counts(solution, data),
-            "Steps of every path and of the recorded trajectories, and how many of them are in the data nowhere.",
-            shown=True,
-        ),
-        "draws": Table(
-            [
-                _draw(seed, solve([*trajectories, *random_moves(seed)]))
-                for seed in context.each(range(context.size.seeds), "draws")
-            ],
-            "Steps of both rules for each draw of the random transitions.",
-        ),
-        "paths": Table(
-            [
-                {"rule": rule, "path": number, "step": step, "x": x, "y": y}
-                for rule, paths in solution.paths.items()
-                for number, path in enumerate(paths, 1)
-                for step, (x, y) in enumerate(path)
-            ],
-            "Every cell of every path.",
-        ),
-        "values": Table(
-            [{"x": x, "y": y, "value": solution.value.get((x, y))} for x in range(SIZE) for y in range(SIZE)],
-            "V of every cell; none where no recorded way leads to the goal.",
-        ),
-        "transitions": Table(
-            [
-                {"part": part, "x": a[0], "y": a[1], "next_x": b[0], "next_y": b[1], "reward": reward(b)}
-                for part, found in (("upper", moves(UPPER)), ("lower", moves(LOWER)), ("random", drawn))
-                for a, b in found
-            ],
-            "The data.",
-        ),
+        "counts": Table(_counts(solution, data), count, shown=True),
+        "draws": Table(draws, "Steps of both rules for each draw of the random transitions."),
+        "paths": Table(paths, "Every cell of every path."),
+        "values": Table(known, "V of every cell; none where no recorded way leads to the goal."),
+        "transitions": Table(transitions, "The data."),
     }
-    map_ = Drawing(
+    drawing = Drawing(
         draw(solution, drawn),
         "The data (thin), V of each cell from the data alone (number and colour) and every path of the two rules. "
         "Cells without a number have no recorded way to the goal.",
         f"Grid of {SIZE} by {SIZE} cells: blue paths along recorded arrows, shorter orange ones that cut corners.",
     )
-    return Outcome(_text(tables), {"stitching": map_}, tables)
+    return Outcome(_text(tables), {"stitching": drawing}, tables)
 
 
 def _counts(solution: Solution, data: Sequence[Move]) -> list[Row]:
@@ -232,7 +220,7 @@ def _text(tables: dict[str, Table]) -> str:
     # The shortest path stands first.
     same = (draws == [steps[ACTION][0], steps[STATE][0], steps[STATE][-1]]).all(axis=1)
     parts = [row["part"] for row in tables["transitions"].rows]
-    texts = (
+    return paragraphs(
         f"""
         The data are two trajectories of {_either(steps["recorded"], "and")} steps and {parts.count("random")} random
         transitions; V comes from them by dynamic programming. **Action-stitching**, bound to the actions recorded at
@@ -249,7 +237,6 @@ def _text(tables: dict[str, Table]) -> str:
         action-stitching.
         """,
     )
-    return paragraphs(*texts)
 
 
 def _either(items: Sequence[object], word: str = "or") -> str:
@@ -285,10 +272,9 @@ def draw(solution: Solution, drawn: Sequence[Move]) -> Figure:
     for rule, colour, shift in ((ACTION, ACTION_COLOUR, (-0.13, 0.13)), (STATE, STATE_COLOUR, (0.13, -0.13))):
         for path in solution.paths[rule]:
             _arrows(axes, moves(path), shift, color=colour, width=2.2)
-    axes.set_xticks(np.arange(SIZE))
-    axes.set_yticks(np.arange(SIZE))
-    axes.set_xticks(np.arange(SIZE + 1) - 0.5, minor=True)
-    axes.set_yticks(np.arange(SIZE + 1) - 0.5, minor=True)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_ticks(np.arange(SIZE))
+        axis.set_ticks(np.arange(SIZE + 1) - 0.5, minor=True)
     axes.grid(which="minor", color="0.8", lw=0.6)
     axes.tick_params(which="both", length=0)
     axes.set(xlabel="x", ylabel="y", xlim=(-0.5, SIZE - 0.5), ylim=(-0.5, SIZE - 0.5))
@@ -307,17 +293,8 @@ def _arrows(
     axes: Axes, found: Sequence[Move], shift: tuple[float, float], *, color: str, width: float, style: str = "-"
 ) -> None:
     """Moves as arrows from cell to cell; each move once."""
-    for (x0, y0), (x1, y1) in dict.fromkeys(found):
-        axes.annotate(
-            "",
-            (x1 + shift[0], y1 + shift[1]),
-            (x0 + shift[0], y0 + shift[1]),
-            arrowprops={
-                "arrowstyle": f"-|>,head_length={0.28 + 0.06 * width},head_width={0.1 + 0.05 * width}",
-                "color": color,
-                "lw": width,
-                "ls": style,
-                "shrinkA": 0,
-                "shrinkB": 0,
-            },
-        )
+    head = f"-|>,head_length={0.28 + 0.06 * width},head_width={0.1 + 0.05 * width}"
+    look = {"arrowstyle": head, "color": color, "lw": width, "ls": style, "shrinkA": 0, "shrinkB": 0}
+    for move in dict.fromkeys(found):
+        start, end = ((x + shift[0], y + shift[1]) for x, y in move)
+        axes.annotate("", end, start, arrowprops=look)
