@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +32,7 @@ from waypost.studies.comparison import (
     read_settings,
     with_total_updates,
 )
+from waypost.studies.comparison import compare as train_all
 from waypost.training.plan import plan
 
 ONE = Protocol(every=0, episodes=2)
@@ -41,9 +43,10 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 
 
-def small(out: Path, algorithms: tuple[str, ...] = ("bc", "por"), **options: Any) -> Comparison:
+def small(out: Path, algorithms: tuple[str, ...] = ("bc", "por"), make: Any = train_all, **options: Any) -> Comparison:
+    """Without the page, or with it: `make=compare`."""
     known: dict[str, Any] = {"seeds": 2, "steps": 20, "evaluation": ONE, "settings": SMALL}
-    return compare(["t-maze"], algorithms, out=out, **{**known, **options})
+    return make(["t-maze"], algorithms, out=out, **{**known, **options})
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +97,7 @@ def test_a_folder_of_another_comparison_is_not_mixed_with_this_one(finished: tup
 
 def test_the_tables_hold_the_same_numbers(finished: tuple[Comparison, Path]) -> None:
     comparison, out = finished
-    small(out)
+    small(out, make=compare)
     rows = list(csv.DictReader((out / "results.csv").read_text().splitlines()))
     assert [row["algorithm"] for row in rows] == ["bc", "por", BEHAVIOUR]
     for row, entry in zip(rows, comparison.entries, strict=True):
@@ -104,6 +107,18 @@ def test_the_tables_hold_the_same_numbers(finished: tuple[Comparison, Path]) -> 
         assert "mean of the data" in text
         assert f"{comparison.entries[0].mean:.1f}" in text
     assert (out / "t-maze" / "curves.png").stat().st_size > 1000
+
+
+def test_runs_of_older_versions_get_a_range_too(finished: tuple[Comparison, Path], tmp_path: Path) -> None:
+    """Their result.json has no range, and an interval however few the seeds."""
+    folder = shutil.copytree(finished[1], tmp_path / "old")
+    file = folder / "t-maze" / "bc" / "result.json"
+    record = json.loads(file.read_text())
+    del record["range"]
+    file.write_text(json.dumps({**record, "interval": {"score": [1.0, 2.0]}}))
+    entry = small(folder, ("bc",)).entries[0]
+    assert entry.interval is None
+    assert entry.spread == entry.range == [min(entry.values), max(entry.values)]
 
 
 # -- how long -------------------------------------------------------------------------------------------
@@ -265,7 +280,9 @@ def test_mistakes_are_named_before_any_work(
 def test_an_algorithm_that_cannot_learn_there_gets_a_note(tmp_path: Path) -> None:
     file = tmp_path / "free.npz"
     waypost.save(waypost.load("t-maze").without_rewards(), file)
-    comparison = compare([file], ["bc", "bc10"], env="t-maze", out=tmp_path / "out", seeds=1, steps=5, evaluation=ONE)
+    comparison = train_all(
+        [file], ["bc", "bc10"], env="t-maze", out=tmp_path / "out", seeds=1, steps=5, evaluation=ONE, settings=SMALL
+    )
     notes = {each.algorithm: each.note for each in comparison.entries}
     assert notes["bc"] == ""
     assert "has no rewards" in notes["bc10"]
@@ -308,7 +325,9 @@ def call(capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str
     return run
 
 
-def test_the_command_prints_tables_and_json(tmp_path: Path, call: Callable[..., tuple[int, str, str]]) -> None:
+def test_the_command_prints_tables_and_json(
+    tmp_path: Path, reports: None, call: Callable[..., tuple[int, str, str]]
+) -> None:
     settings = tmp_path / "settings.toml"
     settings.write_text("[bc]\nhidden = [8]\n")
     line = ["compare", "--data", "t-maze", "--algos", "bc", "--seeds", 1, "--first-seed", 5, "--steps", 10]
@@ -321,6 +340,7 @@ def test_the_command_prints_tables_and_json(tmp_path: Path, call: Callable[..., 
     assert "mean of the data" in err
     config = json.loads((tmp_path / "out" / "t-maze" / "bc" / "config.json").read_text())
     assert config["seeds"] == [5]
+    assert (tmp_path / "out" / "t-maze" / "bc" / "report.html").is_file()
     assert config["evaluation"]["episodes"] == 3
     assert config["config"]["hidden"] == [8]
     assert call(*line[:3], "--algos", "bcc", "--out", tmp_path / "b")[0] == 2

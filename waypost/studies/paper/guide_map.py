@@ -91,8 +91,8 @@ def run(context: Context) -> Outcome:
 CAPTION = (
     "Means over pairs and seeds. gain: V(g(s)) - V(s'); deviations: the gain in standard deviations of V(s'); "
     "other_v: the gain by the V of another seed; higher: share of goals with the higher V; near: share of goals as "
-    "near to a recorded next state as these are to each other; gain_near, gain_far: the gain of goals that are near, and "
-    "of the others."
+    "near to a recorded next state as these are to each other; gain_near, gain_far: the gain of goals that are near, "
+    "and of the others."
 )
 
 
