@@ -55,7 +55,7 @@ def context(tmp_path: Path) -> Context:
 
 
 def test_an_executor_is_trained_alone_and_has_the_guide_of_its_seed(
-    replicas: Callable[..., None], judged: None, context: Context, monkeypatch: pytest.MonkeyPatch
+    replicas: Callable[..., None], cheap_evaluations: None, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replicas("hopper-medium", rows=120)
     monkeypatch.setitem(ablation.SIZES, "small", 8)

@@ -74,7 +74,7 @@ def test_names_of_d4rl_and_of_smaller_replicas_stand_for_rows(name: str, row: st
 
 
 def test_a_part_is_trained_shown_and_read_again(
-    replicas: Callable[..., None], judged: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    replicas: Callable[..., None], cheap_evaluations: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     replicas("hopper-medium-20000")
     words = ["paper", "table1", "--quick", "--steps", "2", "--data", "hopper-medium", "--algos", "bc10"]
