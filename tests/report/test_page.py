@@ -162,11 +162,20 @@ def test_every_result_is_in_the_table(html: str) -> None:
         ["Mean", "617.2", "82.1", "82.1 %", "675.9"],
         ["Standard deviation", "616.7", "17.8", "17.8 %", "504.7"],
         ["Interquartile mean (IQM)", "617.3", "82.2", "82.2 %", "675.8"],
-        ["95 % interval", "0.500 to 1 234", "64.3 to 99.8", "64.3 % to 99.8 %", "171.2 to 1 180.6"],
+        ["Range of the seeds", "0.998 to 1 234", "64.3 to 99.8", "64.3 % to 99.8 %", "171.2 to 1 180.6"],
     ]
     for row in expected:
         at = cells.index(row[0])
         assert cells[at : at + 5] == row
+
+
+def test_five_seeds_have_an_interval(report: page.Report) -> None:
+    seeds = [{"seed": seed, "score": float(seed)} for seed in range(5)]
+    outline = Outline(page.render_report(replace(report, result={**report.result, "per_seed": seeds})))
+    cells = [cell.replace(page.SPACE, " ") for cell in outline.cells]
+    at = cells.index("95 % interval")
+    assert cells[at : at + 3] == ["95 % interval", page.DASH, "0.0 to 4.0"]  # 2 +- 2.776 sqrt(2.5 / 5)
+    assert "Range of the seeds" not in cells
 
 
 def test_every_setting_is_in_a_table_with_its_description(html: str) -> None:
@@ -288,7 +297,7 @@ def test_page_without_a_simulator_shows_dashes(report: page.Report) -> None:
     bare = without(replace(report, worlds=[], evaluations={}), *MEASURES)
     outline = Outline(page.render_report(bare))
     assert "no rollouts" in outline.plain
-    for name in ("Seed 0", "Mean", f"95{page.SPACE}% interval"):
+    for name in ("Seed 0", "Mean", "Range of the seeds"):
         at = outline.cells.index(name)
         assert outline.cells[at + 1 : at + 5] == [page.DASH] * 4
     assert "None" not in outline.plain

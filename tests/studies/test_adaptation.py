@@ -115,7 +115,9 @@ def test_an_executor_that_reads_fewer_columns_serves_a_task_that_has_more(tmp_pa
     assert adapted.run.agent.act(np.array([1.0, 1.0, 0.0], np.float32)).shape == (2,)
 
 
-def test_the_command_line_says_what_it_cost(run: Path, reward: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_says_what_it_cost(
+    run: Path, reward: str, reports: None, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as done:
         main(["adapt", str(run), "--reward", f"{reward}:west", "--steps", "2", "--json"])
     assert done.value.code == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,21 +14,25 @@ import numpy as np
 import pytest
 
 import waypost
+from waypost import statistics
 from waypost.agents import ALGORITHMS
 from waypost.api import compare
 from waypost.cli import main
 from waypost.envs.tasks import Protocol
 from waypost.errors import WaypostError
 from waypost.report.comparison import render_comparison, summary
+from waypost.statistics import summarise
 from waypost.studies.comparison import (
     BEHAVIOUR,
     Comparison,
     Entry,
     _ranked,
+    as_csv,
     as_markdown,
     read_settings,
-    shortened,
+    with_total_updates,
 )
+from waypost.studies.comparison import compare as train_all
 from waypost.training.plan import plan
 
 ONE = Protocol(every=0, episodes=2)
@@ -38,9 +43,10 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 
 
-def small(out: Path, algorithms: tuple[str, ...] = ("bc", "por"), **options: Any) -> Comparison:
+def small(out: Path, algorithms: tuple[str, ...] = ("bc", "por"), make: Any = train_all, **options: Any) -> Comparison:
+    """Without the page, or with it: `make=compare`."""
     known: dict[str, Any] = {"seeds": 2, "steps": 20, "evaluation": ONE, "settings": SMALL}
-    return compare(["t-maze"], algorithms, out=out, **{**known, **options})
+    return make(["t-maze"], algorithms, out=out, **{**known, **options})
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +97,7 @@ def test_a_folder_of_another_comparison_is_not_mixed_with_this_one(finished: tup
 
 def test_the_tables_hold_the_same_numbers(finished: tuple[Comparison, Path]) -> None:
     comparison, out = finished
-    small(out)
+    small(out, make=compare)
     rows = list(csv.DictReader((out / "results.csv").read_text().splitlines()))
     assert [row["algorithm"] for row in rows] == ["bc", "por", BEHAVIOUR]
     for row, entry in zip(rows, comparison.entries, strict=True):
@@ -103,6 +109,18 @@ def test_the_tables_hold_the_same_numbers(finished: tuple[Comparison, Path]) -> 
     assert (out / "t-maze" / "curves.png").stat().st_size > 1000
 
 
+def test_runs_of_older_versions_get_a_range_too(finished: tuple[Comparison, Path], tmp_path: Path) -> None:
+    """Their result.json has no range, and an interval however few the seeds."""
+    folder = shutil.copytree(finished[1], tmp_path / "old")
+    file = folder / "t-maze" / "bc" / "result.json"
+    record = json.loads(file.read_text())
+    del record["range"]
+    file.write_text(json.dumps({**record, "interval": {"score": [1.0, 2.0]}}))
+    entry = small(folder, ("bc",)).entries[0]
+    assert entry.interval is None
+    assert entry.spread == entry.range == [min(entry.values), max(entry.values)]
+
+
 # -- how long -------------------------------------------------------------------------------------------
 
 
@@ -110,18 +128,18 @@ def test_the_tables_hold_the_same_numbers(finished: tuple[Comparison, Path]) -> 
 def test_every_agent_gets_the_same_number_of_updates_in_all(name: str) -> None:
     numbered = not ALGORITHMS[name].continuous
     planned = plan(name, "hopper-medium-replay")
-    short = shortened(planned, 6_000)
+    short = with_total_updates(planned, 6_000)
     if not numbered:
         spec = waypost.agents.agent.Spec(3, 1, (-1.0,), (1.0,))
         total = sum(stage.steps for stage in ALGORITHMS[name].load()(short.config, spec, short.steps).stages)
         assert total == pytest.approx(6_000, abs=3)
-    assert shortened(short, 6_000).steps == pytest.approx(short.steps, abs=1)
+    assert with_total_updates(short, 6_000).steps == pytest.approx(short.steps, abs=1)
 
 
 def test_stages_and_warm_ups_keep_their_share() -> None:
     planned = plan("por", "hopper-medium-replay", preset="paper/hopper-medium-replay")
     assert (planned.steps, planned.config.behaviour_steps) == (1_000_000, 1_000_000)
-    short = shortened(planned, 1_000)
+    short = with_total_updates(planned, 1_000)
     assert (short.steps, short.config.behaviour_steps) == (500, 500)
     assert replace(short.config, behaviour_steps=1_000_000) == planned.config
 
@@ -130,7 +148,7 @@ def test_stages_and_warm_ups_keep_their_share() -> None:
 
 
 def entry(name: str, mean: float | None, data: str = "a") -> Entry:
-    return Entry(data, name, mean=mean)
+    return Entry(data, name, values=() if mean is None else (mean,), mean=mean)
 
 
 def test_equals_share_their_rank_and_the_missing_have_none() -> None:
@@ -147,6 +165,81 @@ def test_only_algorithms_with_all_results_have_a_mean_rank() -> None:
     assert comparison.mean_ranks == {"x": 1.5, "y": 1.5}
     assert [each.algorithm for each in comparison.of("b")] == ["x", "y", "z"]
     assert "mean rank" in as_markdown(comparison)
+
+
+def several(seeds: int, measure: str = "score") -> Comparison:
+    """Three algorithms on two data sets; z has no result on one of them."""
+    rng = np.random.default_rng(seeds)
+    entries = []
+    for data in ("a", "b"):
+        found = []
+        for name, level in (("bc", 20.0), ("x", 60.0), ("z", 10.0)):
+            values = tuple((level + rng.normal(0, 5, seeds)).tolist())
+            summary = {key: each for key, each in summarise(values).items() if key != "iqm"}
+            missing = (data, name) == ("b", "z")
+            found.append(Entry(data, name, note="no") if missing else Entry(data, name, measure, values, **summary))
+        entries += _ranked(found)
+    return Comparison(("a", "b"), ("bc", "x", "z"), "replica", tuple(entries))
+
+
+@pytest.mark.parametrize("seeds", [3, 5])
+def test_several_data_sets_are_summed_up_as_the_statistics_say(seeds: int) -> None:
+    comparison = several(seeds)
+    values = {
+        name: {each.data: each.values for each in comparison.entries if each.algorithm == name} for name in ("bc", "x")
+    }
+    best, reference = comparison.overall
+    assert (best.algorithm, reference.algorithm, comparison.reference) == ("x", "bc", "bc")
+    assert best.interquartile_mean == statistics.aggregate_interquartile_mean(values["x"])
+    assert best.optimality_gap == statistics.optimality_gap(values["x"])
+    assert best.improvement == statistics.probability_of_improvement(values["x"], values["bc"])
+    assert reference.improvement is None
+    assert (best.interquartile_mean.interval is None) == (seeds < 5)
+    levels = comparison.profiles["x"].thresholds
+    assert (comparison.profiles["x"].shares == statistics.performance_profile(values["x"], levels).shares).all()
+    record = json.loads(json.dumps(comparison.to_json()))["overall"]
+    assert record["algorithms"][0]["interquartile_mean"]["value"] == best.interquartile_mean.value
+    assert len(record["profiles"]["bc"]) == len(record["thresholds"]) == len(levels)
+    text, page = as_markdown(comparison), render_comparison(comparison)
+    row = f"| x | 1.0 | {best.interquartile_mean.value:.1f}"
+    assert "P(better than bc)" in text
+    assert "P(better than bc)" in page
+    if seeds < 5:
+        assert f"{row} |" in text
+    else:
+        low, high = best.interquartile_mean.interval or (0, 0)
+        assert f"{row} ({low:.1f} to {high:.1f}) |" in text
+    for shown in (text, page):
+        assert ("95 % interval |" in shown or '<th scope="col">95 % interval' in shown) == (seeds >= 5)
+        assert ("ange of the seeds" in shown) == (seeds < 5)
+    assert "Performance profiles" in page
+
+
+def test_returns_are_not_averaged_over_tasks() -> None:
+    """Those of different tasks have different scales; who is better on each can still be counted."""
+    comparison = several(3, "return")
+    assert comparison.profiles == {}
+    assert [each.interquartile_mean for each in comparison.overall] == [None, None]
+    assert comparison.overall[0].improvement is not None
+    assert "interquartile" not in as_markdown(comparison)
+
+
+def test_without_bc_the_best_is_the_reference_and_one_data_set_has_no_sum() -> None:
+    comparison = several(3)
+    others = tuple(each for each in comparison.entries if each.algorithm != "bc")
+    assert Comparison(("a", "b"), ("x", "z"), "replica", others).reference == "x"
+    alone = tuple(each for each in comparison.entries if each.data == "a")
+    assert Comparison(("a",), ("bc", "x", "z"), "replica", alone).overall == []
+
+
+@pytest.mark.parametrize(("seeds", "said"), [(1, ""), (3, "range of the seeds"), (5, "95 % interval")])
+def test_a_row_says_what_its_ends_are(seeds: int, said: str) -> None:
+    comparison = several(seeds)
+    row = next(csv.DictReader(as_csv(comparison).splitlines()))
+    assert row["spread"] == said
+    ends = [] if seeds == 1 else summarise(comparison.entries[0].values)["range" if seeds == 3 else "interval"]
+    assert [float(row[name]) for name in ("low", "high") if row[name]] == ends
+    assert comparison.header[3] == (said or "range of the seeds")
 
 
 def test_a_page_without_any_result_still_says_why() -> None:
@@ -187,7 +280,9 @@ def test_mistakes_are_named_before_any_work(
 def test_an_algorithm_that_cannot_learn_there_gets_a_note(tmp_path: Path) -> None:
     file = tmp_path / "free.npz"
     waypost.save(waypost.load("t-maze").without_rewards(), file)
-    comparison = compare([file], ["bc", "bc10"], env="t-maze", out=tmp_path / "out", seeds=1, steps=5, evaluation=ONE)
+    comparison = train_all(
+        [file], ["bc", "bc10"], env="t-maze", out=tmp_path / "out", seeds=1, steps=5, evaluation=ONE, settings=SMALL
+    )
     notes = {each.algorithm: each.note for each in comparison.entries}
     assert notes["bc"] == ""
     assert "has no rewards" in notes["bc10"]
@@ -230,7 +325,9 @@ def call(capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str
     return run
 
 
-def test_the_command_prints_tables_and_json(tmp_path: Path, call: Callable[..., tuple[int, str, str]]) -> None:
+def test_the_command_prints_tables_and_json(
+    tmp_path: Path, reports: None, call: Callable[..., tuple[int, str, str]]
+) -> None:
     settings = tmp_path / "settings.toml"
     settings.write_text("[bc]\nhidden = [8]\n")
     line = ["compare", "--data", "t-maze", "--algos", "bc", "--seeds", 1, "--first-seed", 5, "--steps", 10]
@@ -243,6 +340,7 @@ def test_the_command_prints_tables_and_json(tmp_path: Path, call: Callable[..., 
     assert "mean of the data" in err
     config = json.loads((tmp_path / "out" / "t-maze" / "bc" / "config.json").read_text())
     assert config["seeds"] == [5]
+    assert (tmp_path / "out" / "t-maze" / "bc" / "report.html").is_file()
     assert config["evaluation"]["episodes"] == 3
     assert config["config"]["hidden"] == [8]
     assert call(*line[:3], "--algos", "bcc", "--out", tmp_path / "b")[0] == 2

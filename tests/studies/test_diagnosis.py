@@ -153,7 +153,8 @@ def test_the_reading_names_the_largest_part() -> None:
 
 def test_a_run_is_diagnosed_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small = dict.fromkeys(("value_hidden", "guide_hidden", "executor_hidden"), (8,))
-    waypost.train("por", "t-maze", steps=20, out=tmp_path / "run", env="none", **small)
+    waypost.save(waypost.load("t-maze").slice(0.7, 0.8), tmp_path / "few.npz")
+    waypost.train("por", tmp_path / "few.npz", steps=20, out=tmp_path / "run", env="none", **small)
     with pytest.raises(SystemExit) as done:
         main(["diagnose", str(tmp_path / "run"), "--states", "50", "--json"])
     assert done.value.code == 0

@@ -14,7 +14,7 @@ from waypost.agents.agent import Agent, Array, Memory
 from waypost.agents.nets import Choices
 from waypost.envs.tasks import Task, task
 from waypost.errors import WaypostError
-from waypost.training.evaluation import check, interquartile_mean, rollouts, summarise
+from waypost.training.evaluation import check, rollouts
 
 
 class Countdown(gym.Env[np.ndarray, np.ndarray]):
@@ -268,30 +268,3 @@ def test_cart_poles_are_held_up_by_agents_that_saw_them_fall() -> None:
         evaluation=judged,
     )
     assert por.result["mean"]["episode_length"] > 200
-
-
-# -- statistics --------------------------------------------------------------------------------------
-
-
-def test_interquartile_mean_by_hand() -> None:
-    assert interquartile_mean(np.array([0.0, 1, 2, 3, 4, 5, 6, 100])) == pytest.approx(3.5)
-    assert interquartile_mean(np.array([7.0])) == 7
-    # Of three numbers the outer two keep a quarter of their weight each: (0.25 a + b + 0.25 c) / 1.5.
-    assert interquartile_mean(np.array([0.0, 3.0, 30.0])) == pytest.approx((0.25 * 0 + 3 + 0.25 * 30) / 1.5)
-
-
-def test_summary_over_seeds() -> None:
-    values = [1.0, 2.0, 3.0, 4.0, 10.0]
-    summary = summarise(values)
-    assert summary["mean"] == 4
-    assert summary["std"] == pytest.approx(np.std(values, ddof=1))
-    low, high = summary["interval"]
-    assert 1 < low < 4 < high < 10
-    # A normal approximation of the bootstrap: the mean's standard error with n in the denominator.
-    assert (high - low) / 2 == pytest.approx(1.96 * np.std(values) / np.sqrt(5), rel=0.15)
-    assert summarise(values) == summarise(values[::-1])
-
-
-def test_one_seed_has_no_interval_and_none_stays_none() -> None:
-    assert summarise([3.0]) == {"mean": 3.0, "std": 0.0, "iqm": 3.0, "interval": None}
-    assert summarise([1.0, None])["mean"] is None

@@ -30,7 +30,8 @@ from waypost.training.plan import plan
 
 SMALL: dict[str, Any] = {**TINY, "steps": 40, "log_every": 10, "preset": "none"}
 SCHEMA = {
-    "algorithm", "data", "task", "suite", "steps", "per_seed", "mean", "std", "iqm", "interval", "seconds", "versions",
+    "algorithm", "data", "task", "suite", "steps", "per_seed", "mean", "std", "iqm", "range", "interval", "seconds",
+    "versions",
 }  # fmt: skip
 MEASURES = {"return", "score", "success_rate", "episode_length"}
 

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from waypost.data.inspection.findings import Inspection, Level
+from waypost.statistics import spread, spread_name
 
 if TYPE_CHECKING:
     from waypost.studies.comparison import Comparison
@@ -61,30 +62,30 @@ def show(outcome: dict[str, Any]) -> None:
         table.add_section()
         for statistic in ("mean", "std", "iqm"):
             table.add_row(statistic, *(number(outcome[statistic][measure], digits) for measure, _, digits in SHOWN))
-        bounds = (outcome["interval"][measure] for measure, _, _ in SHOWN)
-        cells = (
-            "-" if b is None else f"{b[0]:.{d}f} to {b[1]:.{d}f}" for b, (_, _, d) in zip(bounds, SHOWN, strict=True)
-        )
-        table.add_row("95 %", *cells)
+        spreads = [(spread([row[measure] for row in outcome["per_seed"]]), digits) for measure, _, digits in SHOWN]
+        ends = (" to ".join(number(end, digits) for end in bounds) if bounds else "-" for bounds, digits in spreads)
+        table.add_row(spread_name(len(outcome["per_seed"])), *ends)
     screen.print(title, table, f"{outcome['seconds']:.1f} s", sep="\n")
 
 
 def show_comparison(comparison: Comparison) -> None:
     """The results as one table per data set, the best algorithm first."""
-    from waypost.studies.comparison import HEADER, cells
+    from waypost.studies.comparison import cells, overall_table
 
     for data in comparison.data:
         table = Table(title=Text(data), title_justify="left", title_style="bold")
-        for place, name in enumerate(HEADER):
-            table.add_column(name, justify="right" if place else "left", no_wrap=place < len(HEADER) - 1)
+        for place, name in enumerate(comparison.header):
+            title = name.replace(" of ", " of\n")  # in two lines: the seeds need the room
+            table.add_column(title, justify="right" if place else "left", no_wrap=name != "seeds")
         for entry in comparison.of(data):
             table.add_row(*map(Text, cells(entry)))
         screen.print(table)
-    if len(comparison.data) > 1:
-        ranks = Table("algorithm", "mean rank", title="over all data", title_justify="left", title_style="bold")
-        for name, rank in comparison.mean_ranks.items():
-            ranks.add_row(name, f"{rank:.1f}")
-        screen.print(ranks)
+    if comparison.overall:
+        header, rows = overall_table(comparison)
+        overall = Table(*header, title="over all data", title_justify="left", title_style="bold")
+        for row in rows:
+            overall.add_row(*row)
+        screen.print(overall)
 
 
 _COLOURS: dict[Level, str] = {"error": "bold red", "warning": "yellow", "note": "cyan"}

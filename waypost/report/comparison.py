@@ -11,11 +11,12 @@ from matplotlib.figure import Figure
 from waypost.figures import AXIS_LABELS, INK, STYLED, grid_lines, new_axes, new_figure, step_axis, to_png
 from waypost.figures.curves import as_table, by_seed, draw_seeds
 from waypost.files import write_bytes, write_text
-from waypost.report.page import picture, template
-from waypost.studies.comparison import BEHAVIOUR, HEADER, Comparison, Entry, as_csv, as_markdown, cells
+from waypost.report.page import Picture, picture, template
+from waypost.statistics import spread_name
+from waypost.studies.comparison import BEHAVIOUR, Comparison, Entry, as_csv, as_markdown, cells, overall_table
 
 REFERENCE = "#d55e00"
-SCORES = "Mean of the seeds with its 95 % interval, and every seed; the dashed line is the mean of the data."
+PROFILE_COLOURS = ("#d55e00", "#0072b2", "#009e73", "#7b3294", "#595959", "#b8860b", "#cc79a7")
 CURVES = "Evaluations during the last stage of training: mean and range of the seeds; dashed: the result of BC."
 PANELS = 4
 """Learning curves in a row."""
@@ -31,17 +32,19 @@ def write_comparison(comparison: Comparison, folder: Path) -> None:
         if any(entry.run is not None for entry in entries):
             for name, figure in (("scores", scores(entries)), ("curves", curves(entries))):
                 write_bytes(folder / Path(data).stem / f"{name}.png", to_png(figure))
+    if comparison.profiles:
+        write_bytes(folder / "profiles.png", to_png(profiles(comparison)))
 
 
 def render_comparison(comparison: Comparison) -> str:
     """Return the whole page as HTML."""
-    ranks = [(name, f"{rank:.1f}") for name, rank in comparison.mean_ranks.items()]
     return template("comparison.html").render(
         title="Comparison",
         summary=summary(comparison),
-        header=HEADER,
+        header=comparison.header,
         parts=[_part(comparison, data) for data in comparison.data],
-        ranks=ranks if len(comparison.data) > 1 else [],
+        overall=overall_table(comparison) if comparison.overall else None,
+        profiles=_profiles(comparison) if comparison.profiles else None,
     )
 
 
@@ -70,8 +73,9 @@ def _part(comparison: Comparison, data: str) -> dict[str, Any]:
     rows, pictures = [(_kind(entry), cells(entry)) for entry in entries], []
     if trained:
         words = f"{_count(len(trained), 'algorithm')} on {data}."
-        what = AXIS_LABELS[trained[0].measure]
-        pictures.append(picture(scores(entries), SCORES, f"Chart of the {what} of {words}"))
+        what, spread = AXIS_LABELS[trained[0].measure], spread_name(len(trained[0].values))
+        caption = f"Mean of the seeds, {spread} (bar), and every seed; the dashed line is the mean of the data."
+        pictures.append(picture(scores(entries), caption, f"Chart of the {what} of {words}"))
         pictures.append(picture(curves(entries), CURVES, f"Learning curves of {words}"))
     return {"data": data, "caption": _caption(trained), "rows": rows, "pictures": pictures}
 
@@ -86,18 +90,44 @@ def _caption(trained: list[Entry]) -> str:
         return "Nothing could be trained."
     protocol = trained[0].run.plan.evaluation
     which = "The last evaluation" if protocol.last == 1 else f"Mean over the last {protocol.last} evaluations"
-    return f"{which}, {protocol.episodes} episodes each; standard deviation and bootstrap interval over seeds."
+    return f"{which}, {protocol.episodes} episodes each; standard deviation over seeds."
+
+
+def _profiles(comparison: Comparison) -> Picture:
+    bands = any(profile.interval is not None for profile in comparison.profiles.values())
+    return picture(
+        profiles(comparison),
+        "Performance profiles: the share of runs that score more than each level, mean over the data sets"
+        + (", with 95 % intervals at each level" if bands else "")
+        + ". Higher is better.",
+        f"Curves of {_count(len(comparison.profiles), 'algorithm')} that fall from 1 to 0 as the score rises.",
+    )
+
+
+@STYLED
+def profiles(comparison: Comparison) -> Figure:
+    """Show the share of runs above each score, a line for each algorithm, best mean rank first."""
+    figure, axes = new_axes(6.4, 3.6)
+    for place, (name, profile) in enumerate(comparison.profiles.items()):
+        colour, style = PROFILE_COLOURS[place % len(PROFILE_COLOURS)], ("-", "--")[place // len(PROFILE_COLOURS) % 2]
+        axes.plot(profile.thresholds, profile.shares, color=colour, ls=style, lw=1.5, label=name)
+        if profile.interval is not None:
+            axes.fill_between(profile.thresholds, *profile.interval, color=colour, alpha=0.12, lw=0)
+    axes.set(xlabel=AXIS_LABELS["score"], ylabel="share of runs above", ylim=(-0.02, 1.02))
+    grid_lines(axes)
+    figure.legend(loc="outside right upper", frameon=False)
+    return figure
 
 
 @STYLED
 def scores(entries: list[Entry]) -> Figure:
-    """Show each algorithm's mean with its interval and all seeds, the best on top."""
+    """Show each algorithm's mean with the spread of its table and all seeds, the best on top."""
     shown = [entry for entry in entries if entry.run is not None]
     figure, axes = new_axes(5.6, 0.9 + 0.27 * len(shown))
     places = np.arange(len(shown))[::-1]
     for place, entry in zip(places, shown, strict=True):
-        if entry.interval is not None:
-            axes.plot(entry.interval, (place, place), color=INK, lw=5, alpha=0.25, solid_capstyle="butt")
+        if entry.spread is not None:
+            axes.plot(entry.spread, (place, place), color=INK, lw=5, alpha=0.25, solid_capstyle="butt")
         axes.scatter(entry.values, np.full(len(entry.values), place), s=9, color=INK, alpha=0.6, linewidths=0, zorder=3)
         axes.scatter(np.mean(entry.values), place, s=70, marker="|", color=INK, lw=2, zorder=4)
     for entry in entries:

@@ -33,7 +33,6 @@ STATISTICS = {
     "mean": "Mean",
     "std": "Standard deviation",
     "iqm": "Interquartile mean (IQM)",
-    "interval": f"95{SPACE}% interval",
 }
 
 
@@ -74,7 +73,7 @@ def render_report(report: Report) -> str:
         about=[(name, str(result[name])) for name in ("data", "task", "suite") if result.get(name) is not None],
         measures=MEASURES,
         seed_rows=[_row(f"Seed {row.get('seed', DASH)}", row) for row in result.get("per_seed") or ()],
-        statistic_rows=[_row(label, result.get(key) or {}) for key, label in STATISTICS.items()],
+        statistic_rows=[*(_row(label, result.get(key) or {}) for key, label in STATISTICS.items()), _spread(result)],
         maps=[_maps(prefix, world) for prefix, world in report.worlds],
         curve=_curve(report.evaluations),
         metrics=_metrics(report.metrics),
@@ -135,6 +134,13 @@ def _measure(name: str, value: Any) -> str:
     if name == "success_rate":
         return f"{_number(100 * value, 1)}{SPACE}%"
     return _number(value, 1 if name != "return" else 3 if abs(value) < 10 else 1 if abs(value) < 1000 else 0)
+
+
+def _spread(result: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """Not that of the file: older ones have intervals for fewer than five seeds."""
+    seeds = result.get("per_seed") or ()
+    name = spread_name(len(seeds)).replace(" %", f"{SPACE}%").capitalize()
+    return _row(name, {measure: spread([row.get(measure) for row in seeds]) for measure in MEASURES})
 
 
 def _row(label: str, values: Mapping[str, Any]) -> tuple[str, list[str]]:

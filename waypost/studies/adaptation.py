@@ -1,4 +1,4 @@
-"""A POR run taught a new task: V and guide learn anew, the executor stays as it is.
+"""A POR run taught a new task: V and guide learn again, the executor stays as it is.
 
 What the executor knows, how to get from a state to the next one, is the same in every task of one system. A new
 reward, or new data without actions, therefore costs only the training of V and the guide.
@@ -34,7 +34,7 @@ class Adaptation:
 
     run: Run
     seconds: float
-    """Training and judging of the new guide."""
+    """Training and evaluation of the new guide."""
     seconds_before: float | None
     """The same of the run it came from, all parts; None if that run is not finished."""
 
@@ -64,25 +64,28 @@ def adapt(
     progress: Callback | None = None,
     **settings: Any,
 ) -> Adaptation:
-    """Train V and guide of a POR run anew, for a new reward or with other data; the executor is its first seed's.
+    """Train V and guide of a POR run again, for a new reward or with other data; the executor is its first seed's.
 
     run       directory of a POR run that has an executor
     data      by default the run's own; what is given needs no actions (`a+b` joins sets)
     reward    "FILE.py:FUNCTION", "MODULE:FUNCTION" or a function: (observations, actions, next_observations) ->
               `waypost.Labels` with the rewards and terminals of the new task
-    env       task to judge on; by default the data's own, and none for a new reward
+    env       task to evaluate on; by default the data's own, and none for a new reward
     rewards   convention; by default the run's, or that of the data's task if it is another one
     steps, seeds, settings    by default the run's
     """
     before, donor = read_plan(Path(run)), Policy.load(run)
     if not isinstance(donor.agent, PORAgent) or donor.agent.executor is None:
         raise WaypostError(f"{run}: holds no executor to keep; a POR run that trained one is needed")
-    dataset = _data(before.data if data is None else data, before.columns if data is None else None)
+    if data is None:
+        data = load(before.data, before.columns)
+    dataset = data if isinstance(data, Dataset) else load(data)
     if reward is not None:
         dataset = _rewarded(dataset, reward)
     dataset = dataset.without_actions()
     other = dataset.task if dataset.task != (before.task or recorded_task(before.data)) else None
     known = donor.agent.executor.columns
+    inputs = () if known == tuple(range(dataset.observation_size)) else known
     planned = plan(
         "por",
         dataset,
@@ -92,29 +95,19 @@ def adapt(
         seeds=seeds or before.seeds,
         preset="none",
         init=run,
-        config=replace(
-            before.config,
-            training="guide",
-            executor_inputs=() if known == tuple(range(dataset.observation_size)) else known,
-            **settings,
-        ),
+        config=replace(before.config, training="guide", executor_inputs=inputs, **settings),
     )
     outcome = execute(planned, dataset, out, resume, progress)
     record = Path(run) / "result.json"
-    return Adaptation(
-        outcome, outcome.result["seconds"], float(read_json(record)["seconds"]) if record.is_file() else None
-    )
-
-
-def _data(source: Any, columns: Any) -> Dataset:
-    return source if isinstance(source, Dataset) else load(source, columns)
+    seconds_before = float(read_json(record)["seconds"]) if record.is_file() else None
+    return Adaptation(outcome, outcome.result["seconds"], seconds_before)
 
 
 def _rewarded(dataset: Dataset, reward: str | Callable[..., Any]) -> Dataset:
     """The data as the new reward sees them; they belong to no known task any more."""
-    judge, name = (_function(reward), reward) if isinstance(reward, str) else (reward, reward.__name__)
+    function, name = (_function(reward), reward) if isinstance(reward, str) else (reward, reward.__name__)
     try:
-        labelled = dataset.relabel(judge)
+        labelled = dataset.relabel(function)
     except WaypostError:
         raise
     except Exception as error:  # whatever a user's function does

@@ -1,23 +1,25 @@
-"""Algorithms side by side on the same data: trained, judged and ranked, one run directory each.
+"""Algorithms side by side on the same data: trained, evaluated and ranked, one run directory each.
 
 The folder of a comparison holds
-    DATA/ALGORITHM/   the run directories: every one resumes and is skipped once it is finished
+    DATA/ALGORITHM/   the run directories: each resumes, and is skipped once it is finished
     results.csv       one row per data set and algorithm
     results.md        the same as tables to paste
     compare.html      tables, scores and learning curves as one page
-    DATA/scores.png, DATA/curves.png   its pictures
+    DATA/scores.png, DATA/curves.png, profiles.png   its pictures
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from waypost import statistics
 from waypost.agents import ALGORITHMS, algorithm, find_entry
 from waypost.agents.agent import Spec
 from waypost.data.columns import Columns
@@ -25,6 +27,8 @@ from waypost.data.large import obtain
 from waypost.envs.tasks import Protocol, common_suite
 from waypost.envs.tasks import task as find_task
 from waypost.errors import WaypostError
+from waypost.files import table
+from waypost.statistics import Estimate, Profile
 from waypost.training.callbacks import Callback, in_turn
 from waypost.training.plan import Plan, plan
 from waypost.training.runs import Run
@@ -41,18 +45,39 @@ class Entry:
     data: str
     algorithm: str
     measure: str = "score"
-    """What it is judged by: the score, or the return where the task has no scores."""
+    """What it is evaluated by: the score, or the return where the task has no scores."""
     values: tuple[float, ...] = ()
     """The measure of each seed."""
     mean: float | None = None
     std: float | None = None
-    interval: tuple[float, float] | None = None
+    range: list[float] | None = None
+    """Of the seeds; None for one seed."""
+    interval: list[float] | None = None
+    """95 %, of the mean; None for fewer than five seeds."""
     rank: float | None = None
     """1 is the best on these data; equals share theirs."""
     steps: int | None = None
     seconds: float | None = None
     note: str = ""
     run: Run | None = None
+
+    @property
+    def spread(self) -> list[float] | None:
+        """What a table shows beside the mean; see `statistics.spread_name`."""
+        return self.interval or self.range
+
+
+class Overall(NamedTuple):
+    """One algorithm on all data sets."""
+
+    algorithm: str
+    mean_rank: float
+    interquartile_mean: Estimate | None
+    """Of the scores of all runs; None where the tasks have no scores."""
+    optimality_gap: Estimate | None
+    """How far runs stay below a score of 100; None where the tasks have no scores."""
+    improvement: Estimate | None
+    """How likely one of its runs is better than one of the reference; None for the reference."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,28 +94,74 @@ class Comparison:
         found = [entry for entry in self.entries if entry.data == data]
         return sorted(found, key=lambda entry: (entry.mean is None, -(entry.mean or 0.0)))
 
-    def to_json(self) -> dict[str, Any]:
-        """Everything but the runs."""
-        hidden = {"run"}
-        return {
-            "suite": self.suite,
-            "mean_ranks": self.mean_ranks,
-            "entries": [
-                {each.name: getattr(entry, each.name) for each in fields(entry) if each.name not in hidden}
-                for entry in self.entries
-            ],
-        }
+    @property
+    def header(self) -> tuple[str, ...]:
+        """The columns of a table of one data set."""
+        spread = statistics.spread_name(max((len(entry.values) for entry in self.entries), default=0))
+        return ("algorithm", "mean", "std", spread, "rank", "updates", "minutes", "seeds")
 
     @property
     def mean_ranks(self) -> dict[str, float]:
         """The mean rank of each algorithm that has a result on every data set, best first."""
         ranks = {name: [e.rank for e in self.entries if e.algorithm == name] for name in self.algorithms}
-        whole = {
-            name: sum(r for r in found if r is not None) / len(found)
-            for name, found in ranks.items()
-            if None not in found
+        means = {name: float(np.mean([r for r in found if r])) for name, found in ranks.items() if None not in found}
+        return dict(sorted(means.items(), key=lambda item: item[1]))
+
+    @property
+    def reference(self) -> str:
+        """What the others are to improve on: BC if it has a result on every data set, else the best by mean rank."""
+        return "bc" if "bc" in self.mean_ranks else next(iter(self.mean_ranks), "")
+
+    @cached_property
+    def overall(self) -> list[Overall]:
+        """The algorithms that have a result on every data set, best mean rank first; none for a single data set."""
+        found = []
+        for name, tasks in self._values.items():
+            middle = statistics.aggregate_interquartile_mean(tasks) if self._scored else None
+            gap = statistics.optimality_gap(tasks) if self._scored else None
+            better = statistics.probability_of_improvement(tasks, self._values[self.reference])
+            is_reference = name == self.reference
+            found.append(Overall(name, self.mean_ranks[name], middle, gap, None if is_reference else better))
+        return found
+
+    @cached_property
+    def profiles(self) -> dict[str, Profile]:
+        """The performance profile of each algorithm in `overall`, where the tasks have scores."""
+        if not (self._values and self._scored):
+            return {}
+        scores = [score for tasks in self._values.values() for runs in tasks.values() for score in runs]
+        thresholds = np.linspace(min(0.0, *scores), max(100.0, *scores), 101)
+        return {name: statistics.performance_profile(tasks, thresholds) for name, tasks in self._values.items()}
+
+    @property
+    def _values(self) -> dict[str, dict[str, tuple[float, ...]]]:
+        """The measure of every run by algorithm and data set, of algorithms with results on all of several sets."""
+        whole = self.mean_ranks if len(self.data) > 1 else {}
+        return {name: {e.data: e.values for e in self.entries if e.algorithm == name} for name in whole}
+
+    @property
+    def _scored(self) -> bool:
+        return all(entry.measure == "score" for entry in self.entries if entry.values)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything but the runs."""
+        return {
+            "suite": self.suite,
+            "mean_ranks": self.mean_ranks,
+            "entries": [
+                {each.name: getattr(entry, each.name) for each in fields(entry) if each.name != "run"}
+                for entry in self.entries
+            ],
+            "overall": {
+                "reference": self.reference,
+                "algorithms": [
+                    {k: v._asdict() if isinstance(v, Estimate) else v for k, v in each._asdict().items()}
+                    for each in self.overall
+                ],
+                "thresholds": next((profile.thresholds.tolist() for profile in self.profiles.values()), []),
+                "profiles": {name: profile.shares.tolist() for name, profile in self.profiles.items()},
+            },
         }
-        return dict(sorted(whole.items(), key=lambda item: item[1]))
 
 
 def compare(
@@ -105,12 +176,12 @@ def compare(
     settings: Mapping[str, Mapping[str, Any]] | None = None,
     progress: Callback | None = None,
 ) -> Comparison:
-    """Train and judge every algorithm on every data set; what is finished already is only read.
+    """Train and evaluate every algorithm on every data set; finished runs are only read.
 
     data         names, files or folders, as for `train`; their tasks must be of one suite
     algorithms   names; by default all
-    env          task to judge on; by default the one the data belong to
-    out          the folder of the comparison: the same call goes on where it was interrupted
+    env          task to evaluate on; by default the one the data belong to
+    out          the folder of the comparison: the same call resumes an interrupted one
     seeds        how many agents of each, or their seeds
     steps        updates each agent gets in all, divided among the stages of its training as its preset divides them;
                  by default what each preset says
@@ -120,56 +191,64 @@ def compare(
     """
     progress = progress or Callback()
     names = tuple(dict.fromkeys(algorithms or ALGORITHMS))
-    given = {name: dict((settings or {}).get(name, {})) for name in names}
-    for name in (*names, *(settings or {})):
+    given = settings or {}
+    for name in (*names, *given):
         find_entry(name)
     plans = {
-        (str(source), name): plan(name, str(source), env=env, seeds=seeds, **typed(given[name]))
+        (str(source), name): plan(name, str(source), env=env, seeds=seeds, **with_tuples(given.get(name, {})))
         for source in data
         for name in names
     }
     tasks = {planned.task for planned in plans.values()}
     if None in tasks:
         raise WaypostError(
-            "some of the data belong to no task: there is nothing to judge agents by; see `waypost list`"
+            "some of the data belong to no task, so there is nothing to evaluate agents on; see `waypost list`"
         )
-    found = [find_task(str(name)) for name in tasks]
-    suite = common_suite(task.suite for task in found) if len(data) > 1 else found[0].suite
-    folder = Path(out)
+    suites = [find_task(str(name)).suite for name in tasks]
+    suite = common_suite(suites) if len(data) > 1 else suites[0]
     if len({Path(source).stem for source in data}) < len(data):
         raise WaypostError(
             f"{', '.join(map(str, data))}: two of these would share a folder; give the files different names"
         )
-    found_on: dict[str, list[Entry]] = {}
+    found: dict[str, list[Entry]] = {}
     for source, name in in_turn(list(plans), "training", progress):
         planned = plans[source, name]
         protocol = evaluation(planned.evaluation) if callable(evaluation) else evaluation
         planned = replace(planned, evaluation=protocol or planned.evaluation)
         if steps is not None:
-            planned = shortened(planned, steps)
+            planned = with_total_updates(planned, steps)
         try:
-            run = execute(planned, source, folder / Path(source).stem / name, resume=True, callback=progress)
+            run = execute(planned, source, Path(out) / Path(source).stem / name, resume=True, callback=progress)
             entry = _entry(source, name, run)
         except WaypostError as error:
             progress.note(f"{name} on {source}: {error}")
             entry = Entry(source, name, note=str(error))
-        found_on.setdefault(source, []).append(entry)
-    entries = [entry for on_these in found_on.values() for entry in _ranked(on_these)]
+        found.setdefault(source, []).append(entry)
+    entries = [entry for same_data in found.values() for entry in _ranked(same_data)]
     entries += [_behaviour(str(source), str(plans[str(source), names[0]].task)) for source in data]
     return Comparison(tuple(map(str, data)), names, suite, tuple(entries))
 
 
-def shortened(planned: Plan, steps: int) -> Plan:
+# -- plans -----------------------------------------------------------------------------------------
+
+
+def total_updates(planned: Plan) -> int:
+    """How many updates an agent gets in all stages of its training."""
+    chosen, blank = algorithm(planned.algorithm), Spec(1, 1, (-1.0,), (1.0,))
+    return sum(stage.steps for stage in chosen(planned.config, blank, planned.steps).stages)
+
+
+def with_total_updates(planned: Plan, updates: int) -> Plan:
     """The plan with so many updates in all: every field that counts updates keeps its share."""
-    config, total = planned.config, updates(planned)
-    counts = [each.name for each in fields(config) if each.name.endswith("_steps")]
-    if steps < 1:
-        raise WaypostError(f"steps = {steps}: at least 1 is needed")
+    if updates < 1:
+        raise WaypostError(f"steps must be at least 1, got {updates}")
+    config, total = planned.config, total_updates(planned)
 
     def share(count: int) -> int:
-        return max(1, round(count * steps / total))
+        return max(1, round(count * updates / total))
 
-    changed = {name: share(getattr(config, name)) for name in counts if getattr(config, name)}
+    counts = [each.name for each in fields(config) if each.name.endswith("_steps") and getattr(config, each.name)]
+    changed = {name: share(getattr(config, name)) for name in counts}
     return replace(planned, steps=share(planned.steps), config=replace(config, **changed))
 
 
@@ -179,46 +258,32 @@ def read_settings(path: str | Path) -> dict[str, dict[str, Any]]:
         tables = tomllib.loads(Path(path).read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise WaypostError(f"{path}: cannot be read as TOML ({error})") from None
-    for name, table in tables.items():
-        if not isinstance(table, dict):
+    for name, settings in tables.items():
+        if not isinstance(settings, dict):
             raise WaypostError(f"{path}: {name} is no table; write [ALGORITHM] and its settings below")
         known = {each.name for each in fields(find_entry(name).config_type)} | {"steps"}
-        wrong = set(table) - known
+        wrong = set(settings) - known
         if wrong:
             raise WaypostError(f"{path}: {name} has no setting {', '.join(sorted(wrong))}")
     return tables
 
 
-def typed(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as the Config wants them: lists of a file are tuples there."""
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
+def with_tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as a Config wants them: lists of a file are tuples there."""
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
 
 
 # -- entries ---------------------------------------------------------------------------------------
 
 
 def _entry(data: str, name: str, run: Run) -> Entry:
-    outcome = run.result
-    measure = "score" if outcome["mean"]["score"] is not None else "return"
-    interval = outcome["interval"][measure]
-    return Entry(
-        data,
-        name,
-        measure,
-        tuple(each[measure] for each in outcome["per_seed"]),
-        outcome["mean"][measure],
-        outcome["std"][measure],
-        None if interval is None else (interval[0], interval[1]),
-        steps=updates(run.plan),
-        seconds=outcome["seconds"],
-        run=run,
-    )
-
-
-def updates(planned: Plan) -> int:
-    """How many updates an agent gets in all stages of its training."""
-    chosen, blank = algorithm(planned.algorithm), Spec(1, 1, (-1.0,), (1.0,))
-    return sum(stage.steps for stage in chosen(planned.config, blank, planned.steps).stages)
+    """Computed from the seeds: the result.json of an older run has intervals where there should be none."""
+    measure = "score" if run.result["mean"]["score"] is not None else "return"
+    values = tuple(each[measure] for each in run.result["per_seed"])
+    summary = statistics.summarise(values)
+    summary.pop("iqm")
+    steps, seconds = total_updates(run.plan), run.result["seconds"]
+    return Entry(data, name, measure, values, **summary, steps=steps, seconds=seconds, run=run)
 
 
 def _behaviour(data: str, task: str) -> Entry:
@@ -241,58 +306,72 @@ def _ranked(entries: list[Entry]) -> list[Entry]:
     ]
 
 
-# -- files -----------------------------------------------------------------------------------------
-
-FIELDS = ("data", "algorithm", "measure", "mean", "std", "low", "high", "rank", "steps", "seconds", "seeds", "note")
+# -- tables ----------------------------------------------------------------------------------------
 
 
 def as_csv(comparison: Comparison) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(FIELDS)
+    rows = []
     for entry in comparison.entries:
-        low, high = entry.interval or (None, None)
-        seeds = " ".join(f"{value:.4g}" for value in entry.values)
-        numbers = (entry.mean, entry.std, low, high, entry.rank, entry.steps, entry.seconds)
-        writer.writerow([entry.data, entry.algorithm, entry.measure, *numbers, seeds, entry.note])
-    return text.getvalue()
+        low, high = entry.spread or (None, None)
+        row = {name: getattr(entry, name) for name in ("data", "algorithm", "measure", "mean", "std")}
+        row |= {"low": low, "high": high, "spread": statistics.spread_name(len(entry.values)) if entry.spread else None}
+        row |= {name: getattr(entry, name) for name in ("rank", "steps", "seconds")}
+        rows.append(row | {"seeds": " ".join(f"{value:.4g}" for value in entry.values), "note": entry.note})
+    return table(list(rows[0]), rows)
 
 
 def as_markdown(comparison: Comparison) -> str:
-    lines = []
-    for data in comparison.data:
-        lines += [f"**{data}**", "", f"| {' | '.join(HEADER)} |", "|---|" + "---:|" * (len(HEADER) - 1)]
-        lines += [f"| {' | '.join(cells(entry))} |" for entry in comparison.of(data)]
-        lines.append("")
+    tables = [
+        f"**{data}**\n\n{_markdown(comparison.header, map(cells, comparison.of(data)))}" for data in comparison.data
+    ]
     if len(comparison.data) > 1:
-        lines += ["| algorithm | mean rank |", "|---|---:|"]
-        lines += [f"| {name} | {rank:.1f} |" for name, rank in comparison.mean_ranks.items()]
-        lines.append("")
-    return "\n".join(lines)
+        tables.append(f"**all data**\n\n{_markdown(*overall_table(comparison))}")
+    return "\n".join(tables)
 
 
-HEADER = ("algorithm", "mean", "std", "95 % interval", "rank", "updates", "minutes", "seeds")
+def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(line)} |" for line in (header, *rows)]
+    return "\n".join([lines[0], "|---|" + "---:|" * (len(header) - 1), *lines[1:], ""])
+
+
+def overall_table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of the table over all data sets; from five seeds on with 95 % intervals in brackets."""
+    columns: dict[str, Callable[[Overall], str]] = {
+        "algorithm": lambda each: each.algorithm,
+        "mean rank": lambda each: f"{each.mean_rank:.1f}",
+    }
+    if comparison.profiles:
+        columns["interquartile mean"] = lambda each: _estimate(each.interquartile_mean, 1)
+        columns["optimality gap"] = lambda each: _estimate(each.optimality_gap, 1)
+    if len(comparison.overall) > 1:
+        columns[f"P(better than {comparison.reference})"] = lambda each: _estimate(each.improvement, 2)
+    return list(columns), [[write(each) for write in columns.values()] for each in comparison.overall]
+
+
+def _estimate(estimate: Estimate | None, digits: int) -> str:
+    if estimate is None:
+        return ""
+    value, interval = estimate
+    ends = "" if interval is None else f" ({interval[0]:.{digits}f} to {interval[1]:.{digits}f})"
+    return f"{value:.{digits}f}{ends}"
 
 
 def cells(entry: Entry) -> list[str]:
-    """A row of a table people read."""
+    """A row of a table of one data set, as people read it."""
     digits = 1 if entry.measure == "score" else 2
 
     def number(value: float | None, places: int = digits) -> str:
         return "" if value is None else f"{value:.{places}f}"
 
     if entry.mean is None:
-        return [entry.algorithm, *[""] * (len(HEADER) - 2), entry.note.replace("|", "/")]
-    interval = "" if entry.interval is None else f"{number(entry.interval[0])} to {number(entry.interval[1])}"
-    minutes = None if entry.seconds is None else entry.seconds / 60
-    name = "mean of the data" if entry.algorithm == BEHAVIOUR else entry.algorithm
+        return [entry.algorithm, *[""] * 6, entry.note.replace("|", "/")]
     return [
-        name,
+        "mean of the data" if entry.algorithm == BEHAVIOUR else entry.algorithm,
         number(entry.mean),
         number(entry.std if len(entry.values) > 1 else None),
-        interval,
+        " to ".join(map(number, entry.spread or ())),
         number(entry.rank, 0 if entry.rank is None or entry.rank == int(entry.rank) else 1),
         "" if entry.steps is None else f"{entry.steps:,}",
-        number(minutes, 1),
-        ", ".join(number(value) for value in entry.values),
+        number(None if entry.seconds is None else entry.seconds / 60, 1),
+        ", ".join(map(number, entry.values)),
     ]

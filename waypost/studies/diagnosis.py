@@ -17,7 +17,7 @@ begin nearest to s:
     a_g   the action of the neighbour whose step is most like the one from s to g(s)
 
 so the inequality holds as far as they are good estimates; the share of states where it does is measured too. States are
-divided by the deviations of the data's columns, actions scaled to [-1, 1].
+divided by the standard deviations of the data's columns, actions scaled to [-1, 1].
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Diagnosis:
         parts = {name: mean[name] for name in ("l1", "l2", "l3")}
         largest = max(parts, key=lambda name: parts[name])
         return (
-            f"The three parts of the bound are, in the mean over {len(self.measures['gap'])} states, "
+            f"The three parts of the bound are, on average over {len(self.measures['gap'])} states, "
             f"l1 = {parts['l1']:.3g} (the guide goes beyond the data), "
             f"l2 = {parts['l2']:.3g} (its aim is not the best recorded one) and "
             f"l3 = {parts['l3']:.3g} (the executor's own error); actions lie between -1 and 1. "
@@ -161,27 +161,23 @@ def diagnose(
         rewards = rewards or planned.convention
     if data is None:
         raise WaypostError("a policy alone does not know its data: name them with --data (in Python: data=...)")
-    agent, config = _checked(policy)
+    agent, config = _with_all_parts(policy)
     dataset = data if isinstance(data, Dataset) else load(data)
     dataset = learning_rewards(dataset, rewards or "recorded", config.discount)
     measures = _measured(agent, config, dataset, states, neighbours, reference, np.random.default_rng(seed))
     return Diagnosis(measures, config.inverse_temperature)
 
 
-def _checked(policy: Policy) -> tuple[PORAgent, Config]:
+def _with_all_parts(policy: Policy) -> tuple[PORAgent, Config]:
     agent = policy.agent
     if not isinstance(agent, PORAgent):
         raise WaypostError(f"a {policy.algorithm} agent has no guide and executor to diagnose; POR has")
-    lacking = [
-        name
-        for name, part in (("V", agent.value_part), ("guide", agent.guide_part), ("executor", agent.executor))
-        if part is None
-    ]
-    if lacking:
+    parts = {"V": agent.value_part, "guide": agent.guide_part, "executor": agent.executor}
+    lacking = [name for name, part in parts.items() if part is None]
+    if agent.executor is None or lacking:
         raise WaypostError(f"this agent has no {' and no '.join(lacking)}: a diagnosis needs all three parts")
-    assert agent.executor is not None
     if not isinstance(agent.executor.actions, Bounds):
-        raise WaypostError("numbered actions have no distances: the theorem speaks of actions that are vectors")
+        raise WaypostError("discrete actions have no distances: the theorem is about continuous ones")
     return agent, policy.config
 
 

@@ -228,31 +228,3 @@ def _run(
         successes if reports_success else None,
         [[np.stack(path) for path in each] for each in seen] if paths else [],
     )
-
-
-def summarise(values: Sequence[float | None], resamples: int = 10_000) -> dict[str, Any]:
-    """Mean, standard deviation, interquartile mean and 95 % bootstrap interval over seeds.
-
-    One seed has no spread to speak of: its interval is None.
-    """
-    if not values or any(value is None for value in values):
-        return {"mean": None, "std": None, "iqm": None, "interval": None}
-    numbers = np.sort(np.asarray(values, np.float64))
-    interval = None
-    if len(numbers) > 1:
-        draws = np.random.default_rng(0).choice(numbers, (resamples, len(numbers))).mean(axis=1)
-        interval = [float(bound) for bound in np.percentile(draws, (2.5, 97.5))]
-    return {
-        "mean": float(numbers.mean()),
-        "std": float(numbers.std(ddof=1)) if len(numbers) > 1 else 0.0,
-        "iqm": interquartile_mean(numbers),
-        "interval": interval,
-    }
-
-
-def interquartile_mean(numbers: np.ndarray) -> float:
-    """Mean of the middle half: a quarter of the total weight is cut from each end, in parts if need be."""
-    ordered = np.sort(numbers)
-    edges = np.linspace(0.0, 1.0, len(ordered) + 1)
-    weights = np.clip(np.minimum(edges[1:], 0.75) - np.maximum(edges[:-1], 0.25), 0.0, None)
-    return float(np.sum(ordered * weights) / weights.sum())

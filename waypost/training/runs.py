@@ -24,8 +24,9 @@ from waypost.envs.tasks import Task
 from waypost.envs.tasks import task as find_task
 from waypost.errors import WaypostError
 from waypost.files import read_arrays, read_json
+from waypost.statistics import summarise
 from waypost.training.compilation import keep_programs
-from waypost.training.evaluation import MEASURES, rollouts, summarise
+from waypost.training.evaluation import MEASURES, rollouts
 from waypost.training.plan import Plan, read_plan
 from waypost.training.policy import Policy, load_policies
 from waypost.types import Count

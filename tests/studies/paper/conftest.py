@@ -1,4 +1,4 @@
-"""Small replicas and cheap judges for the experiments that train."""
+"""Small replicas and cheap evaluations for the experiments that train."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def replicas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., N
 
 
 @pytest.fixture
-def judged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Agents are judged by their weights: no simulator, and other agents still get other scores."""
+def cheap_evaluations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Agents are evaluated by their weights: no simulator, and other agents still get other scores."""
 
-    class Judged:
+    class Evaluated:
         def __init__(self, agents: list[Any], task: Any, *args: Any, **options: Any):
             self.agents = agents
 
@@ -64,7 +64,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> None:
         def score(self, agent: Any) -> float:
             return float(sum(np.asarray(leaf, float).sum() for leaf in jax.tree.leaves(agent)) % 100)
 
-    monkeypatch.setattr("waypost.training.runs.rollouts", Judged)
+    monkeypatch.setattr("waypost.training.runs.rollouts", Evaluated)
     monkeypatch.setattr("waypost.training.runs.check", lambda agent, task: None)
 
 

@@ -20,7 +20,7 @@ from waypost.studies.paper import ablation
 from waypost.studies.paper.ablation import VARIANTS, Variant, executor_data
 from waypost.studies.paper.experiment import Context, Size
 from waypost.studies.paper.run import run
-from waypost.studies.paper.scores import kept, read
+from waypost.studies.paper.scores import load_data, require_same_parts
 from waypost.training.callbacks import Callback
 from waypost.training.runs import load_run
 
@@ -55,11 +55,11 @@ def context(tmp_path: Path) -> Context:
 
 
 def test_an_executor_is_trained_alone_and_has_the_guide_of_its_seed(
-    replicas: Callable[..., None], judged: None, context: Context, monkeypatch: pytest.MonkeyPatch
+    replicas: Callable[..., None], cheap_evaluations: None, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replicas("hopper-medium", rows=120)
     monkeypatch.setitem(ablation.SIZES, "small", 8)
-    dataset, variant = read(context, "hopper-medium"), Variant("small", 10)
+    dataset, variant = load_data(context, "hopper-medium"), Variant("small", 10)
     seen = executor_data(dataset, variant)
     (joined,) = ablation._train(context, dataset, seen, variant)
     stamps = {path: path.stat().st_mtime_ns for path in context.runs.rglob("result.json")}
@@ -78,7 +78,7 @@ def test_an_executor_is_trained_alone_and_has_the_guide_of_its_seed(
     other = replace(agent, guide_part=jax.tree.map(lambda leaf: np.asarray(leaf) + 1, agent.guide_part))
     changed = replace(joined, policies=[replace(joined.agent, agent=other)])
     with pytest.raises(WaypostError, match="has another guide than"):
-        kept(changed, guide, "value_part", "guide_part")
+        require_same_parts(changed, guide, "value_part", "guide_part")
 
 
 def fingerprint(run: Any) -> str:
@@ -90,7 +90,7 @@ def test_parts_of_d4rls_files_keep_the_papers_settings(
 ) -> None:
     replicas("hopper-medium")
     asked = []
-    dataset = read(context, "hopper-medium").named("hopper-medium-v2")
+    dataset = load_data(context, "hopper-medium").named("hopper-medium-v2")
 
     def train(self: Context, algorithm: str, data: Any, **options: Any) -> Any:
         asked.append((data.name, options["env"], options["preset"]))

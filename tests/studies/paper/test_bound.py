@@ -25,8 +25,8 @@ from waypost.training.policy import Policy, load_policies
 STATES, TEMPERATURES = 30, (0.0, 10.0)
 
 
-class Judged:
-    """Agents are judged by their guide's weights: no simulator, and other guides still get other scores."""
+class Evaluated:
+    """Agents are evaluated by their guide's weights: no simulator, and other guides still get other scores."""
 
     def __init__(self, agents: list[Any], *given: Any, **options: Any):
         self.agents = agents
@@ -44,7 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         on_the_t_maze(patch, "bound")
         patch.setattr(bound, "TEMPERATURES", TEMPERATURES)
         patch.setattr(bound, "diagnose", partial(diagnose, states=STATES))
-        patch.setattr("waypost.training.runs.rollouts", Judged)
+        patch.setattr("waypost.training.runs.rollouts", Evaluated)
         patch.setattr("waypost.training.runs.check", lambda agent, task: None)
         run("bound", out, quick=True, seeds=1, steps=30)
         yield out / "bound"
@@ -93,7 +93,7 @@ def test_the_numbers_are_those_of_a_loop(folder: Path) -> None:
         record = json.loads(
             (folder / "runs" / "quick" / "t-maze" / f"guide-{temperature:g}" / "result.json").read_text()
         )
-        for policy, judged in zip(policies, record["per_seed"], strict=True):
+        for policy, result in zip(policies, record["per_seed"], strict=True):
             row = next(found)
             s, following, actions = columns
             goals, done = policy.guide(s), np.asarray(policy.agent.executor(s, following))
@@ -109,7 +109,7 @@ def test_the_numbers_are_those_of_a_loop(folder: Path) -> None:
                 "distance": np.mean(distances),
                 "gain": np.mean(gains),
                 "sum": row["l1"] + row["l2"] + row["l3"],
-                "score": judged["score"],
+                "score": result["score"],
                 "states": STATES,
             }
             for measure, number in expected.items():

@@ -61,7 +61,7 @@ def test_a_mix_learns_the_same_with_and_without_the_actions_of_the_additional_da
 
 @pytest.mark.slow
 def test_a_mix_keeps_the_executor_of_main_and_needs_no_actions(
-    replicas: Callable[..., None], judged: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    replicas: Callable[..., None], cheap_evaluations: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replicas(HOPPER)
     monkeypatch.setitem(extra_data.SCHEMES, "por", (MAIN, FREE))

@@ -60,7 +60,7 @@ def test_every_number_is_that_of_a_loop(folder: Path) -> None:
         policy, other = policies[seed], policies[1 - seed]
         near, gains, others = [], [], []
         goals = policy.guide(data.observations[chosen])
-        asked = [(judge.value(goals), judge.value(following)) for judge in (policy, other)]
+        asked = [(asked_one.value(goals), asked_one.value(following)) for asked_one in (policy, other)]
         for i in range(PAIRS):
             to_data = min(far(goals[i], each) for each in following)
             near.append(to_data <= min(far(following[i], each) for j, each in enumerate(following) if j != i))

@@ -85,7 +85,7 @@ def travelled(made: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
         monkeypatch.setattr(Context, "train", train)
         monkeypatch.setattr(new_tasks, "journeys", journeys)
-        monkeypatch.setattr(new_tasks, "kept", lambda *each: None)
+        monkeypatch.setattr(new_tasks, "require_same_parts", lambda *each: None)
 
     return install
 
@@ -128,11 +128,11 @@ def test_a_changed_executor_is_an_error(travelled: Any, tmp_path: Path, monkeypa
     travelled({name: [(100, 0, 0)] for name in "ABC"})
     asked = []
 
-    def kept(run: Any, donor: Any, *parts: str) -> None:
+    def compare(run: Any, donor: Any, *parts: str) -> None:
         asked.append((run.plan.data, donor.plan.data, parts))
         raise WaypostError("has another executor")
 
-    monkeypatch.setattr(new_tasks, "kept", kept)
+    monkeypatch.setattr(new_tasks, "require_same_parts", compare)
     with pytest.raises(WaypostError, match="has another executor"):
         run("new-tasks", tmp_path, seeds=1)
     assert asked == [("four-rooms-river", "four-rooms", ("executor",))]

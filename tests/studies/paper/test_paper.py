@@ -49,7 +49,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     fake = ModuleType("waypost.studies.paper.fake_one")
     fake.run = do  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "waypost.studies.paper.fake_one", fake)
-    made = Experiment("fake-one", "Another", "Table 9", "It is so.", Size(2, 20), Size(3), trains=True)
+    made = Experiment("fake-one", "Another", "Table 9", "It is so.", Size(2, 20), Size(3))
     monkeypatch.setitem(EXPERIMENTS, "fake-one", made)
     return fake
 
@@ -147,7 +147,7 @@ def test_what_is_not_as_usual_is_said(
     assert listed[-1]["form"] == "quick, 1 of 2 algorithms, 7 steps instead of 20"
 
 
-def test_the_quick_form_records_and_judges_less(
+def test_the_quick_form_records_and_evaluates_less(
     fake: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fewer steps of recording and seeds of rollouts, where there is something to record."""
@@ -288,17 +288,19 @@ def test_settings_evaluations_and_runs_of_a_comparison_are_taken_over(
     monkeypatch.chdir(tmp_path)
     Path("few.toml").write_text("[bc]\nhidden = [8]\nbatch_size = 16\n")
     options: dict[str, Any] = {"seeds": 1, "steps": 20}
-    judged = {"every": 10, "episodes": 2}
+    protocol = {"every": 10, "episodes": 2}
     waypost.compare(
         ["t-maze"],
         ["bc"],
         out="both",
         settings={"bc": {"hidden": [8], "batch_size": 16}},
-        evaluation=lambda usual: replace(usual, **judged),
+        evaluation=lambda usual: replace(usual, **protocol),
         **options,
     )
     watched = Watched()
-    record = run("fake-one", "out", settings="few.toml", runs="both", evaluation=judged, callbacks=[watched], **options)
+    record = run(
+        "fake-one", "out", settings="few.toml", runs="both", evaluation=protocol, callbacks=[watched], **options
+    )
     assert watched.begun == [0]
     assert [row["hidden"] for row in rows(tmp_path / "out" / "fake-one", "scores")] == ["(8,)", "(4,)"]
     own = json.loads(Path("both/own/config.json").read_text())
@@ -322,7 +324,7 @@ def test_settings_evaluations_and_runs_of_a_comparison_are_taken_over(
     [
         ("stich", {}, "no experiment is called 'stich'; choose from stitching"),
         ("stitching", {"steps": 5}, "no steps to choose"),
-        ("stitching", {"seeds": 0}, "seeds = 0"),
+        ("stitching", {"seeds": 0}, "seeds must be at least 1, got 0"),
         ("stitching", {"evaluation": {"every": 5}}, "no settings, runs and evaluations to choose"),
         ("bound", {"evaluation": {"every": -1}}, "evaluation every must be at least 0, got -1"),
         ("bound", {"settings": "nowhere.toml"}, "nowhere.toml: cannot be read"),
@@ -346,7 +348,7 @@ def test_every_experiment_is_described(name: str) -> None:
     assert each.name == name
     assert each.claim.endswith(".")
     assert each.quick.seeds <= each.full.seeds
-    assert (each.quick.steps is not None) == each.trains
+    assert each.trains == (name != "stitching")
     assert (each.full.recorded, each.full.episodes) == (None, None)
     assert (each.quick.recorded is not None) == any(recipe_of(data)[0].transitions for data in each.data)
 

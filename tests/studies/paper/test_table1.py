@@ -74,7 +74,7 @@ def test_names_of_d4rl_and_of_smaller_replicas_stand_for_rows(name: str, row: st
 
 
 def test_a_part_is_trained_shown_and_read_again(
-    replicas: Callable[..., None], judged: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    replicas: Callable[..., None], cheap_evaluations: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     replicas("hopper-medium-20000")
     words = ["paper", "table1", "--quick", "--steps", "2", "--data", "hopper-medium", "--algos", "bc10"]
@@ -119,7 +119,7 @@ def test_updates_of_all_stages_are_counted(trainings: Any, tmp_path: Path) -> No
     counted = {row["algorithm"]: int(row["steps"]) for row in rows(tmp_path / "table1", "scores")}
     assert counted == {"por": 100, "onestep": 100 + stages.behaviour_steps + stages.value_steps}
     text = " ".join((tmp_path / "table1" / "table1.md").read_text().split())
-    assert f"1 seed of 100 to {counted['onestep']} updates (their presets say " in text
+    assert f"1 seed of 100 to {counted['onestep']} updates (their presets have " in text
 
 
 def test_scores_like_the_papers_are_said_to_be_so(trainings: Any, tmp_path: Path) -> None:

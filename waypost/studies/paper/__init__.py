@@ -29,7 +29,6 @@ EXPERIMENTS: dict[str, Experiment] = {
             "less to the data lowers l2 and risks a higher l1; the temperature balances the two.",
             quick=Size(seeds=2, steps=2_000, recorded=SHORT, episodes=3),
             full=Size(seeds=3),
-            trains=True,
             data=("four-rooms", "hopper-medium-replay"),
         ),
         Experiment(
@@ -40,7 +39,6 @@ EXPERIMENTS: dict[str, Experiment] = {
             "much better on low-quality data and competitive on the others.",
             quick=Size(seeds=1, steps=10, recorded=SHORT, episodes=3),
             full=Size(seeds=5),
-            trains=True,
             data=DATA,
             algorithms=tuple(name for members in COLUMNS.values() for name in members),
         ),
@@ -51,7 +49,6 @@ EXPERIMENTS: dict[str, Experiment] = {
             claim="With V learned by the sparse objective POR is even better on two AntMaze data sets, the umazes.",
             quick=Size(seeds=1, steps=1_000, recorded=SHORT, episodes=3),
             full=Size(seeds=5),
-            trains=True,
             data=ANT_MAZE,
         ),
         Experiment(
@@ -62,7 +59,6 @@ EXPERIMENTS: dict[str, Experiment] = {
             "not, g(s) has a much higher value, on antmaze-large-diverse above all.",
             quick=Size(seeds=2, steps=5_000, recorded=SHORT),
             full=Size(seeds=3),
-            trains=True,
             # The paper's two, and a plane that needs no t-SNE.
             data=("four-rooms", "antmaze-large-diverse", "hopper-medium-replay"),
         ),
@@ -75,7 +71,6 @@ EXPERIMENTS: dict[str, Experiment] = {
             "for POR, TD3+BC and CQL alike.",
             quick=Size(seeds=1, steps=200, recorded=SHORT, episodes=3),
             full=Size(seeds=5),
-            trains=True,
             data=("hopper-medium-replay", "walker2d-medium-replay"),
             algorithms=("por", "td3bc", "cql"),
         ),
@@ -83,11 +78,10 @@ EXPERIMENTS: dict[str, Experiment] = {
             name="new-tasks",
             title="Three tasks with one executor",
             place="Section 5.3, Figure 4, and Appendix D.3",
-            claim="With the executor of Task A and V and guide trained anew, POR solves Tasks B and C: it goes round "
+            claim="With the executor of Task A and V and guide trained again, POR solves Tasks B and C: it goes round "
             "the river, and where a key is needed it takes only the door behind which the key lies.",
             quick=Size(seeds=1, steps=60_000),
             full=Size(seeds=3),
-            trains=True,
         ),
         Experiment(
             name="curves",
@@ -97,7 +91,6 @@ EXPERIMENTS: dict[str, Experiment] = {
             "AntMaze data.",
             quick=Size(seeds=1, steps=500, recorded=SHORT, episodes=3),
             full=Size(seeds=5),
-            trains=True,
             data=DATA,
         ),
         Experiment(
@@ -108,7 +101,6 @@ EXPERIMENTS: dict[str, Experiment] = {
             "is worse, much worse on AntMaze.",
             quick=Size(seeds=1, steps=100, recorded=SHORT, episodes=3),
             full=Size(seeds=5),
-            trains=True,
             data=DATA,
         ),
     )

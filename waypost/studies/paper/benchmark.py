@@ -1,12 +1,13 @@
 """The paper's benchmark: its 15 data sets, and the scores it prints for them.
 
-All published scores are of D4RL's data and environments (suite `d4rl`); what is trained here is judged in ours (suite
-`replica`). Same names, other data: levels can be read side by side, but not compared.
+All published scores are of D4RL's data and environments (suite `d4rl`); what is trained here is evaluated in ours
+(suite `replica`). Same names, other data: levels can be read side by side, but not compared.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from waypost.data.sources import D4RL, recipe_of
@@ -102,14 +103,10 @@ TABLE_2: dict[str, dict[str, Published]] = {
 }
 """Table 2 as printed: POR against POR-sparse."""
 
+_EXECUTORS = (("full", "big"), ("full", "small"), ("partial", "big"), ("partial", "small"))
 ABLATION: dict[str, dict[tuple[str, str], float]] = {
-    "AntMaze": {("full", "big"): 76.2, ("full", "small"): 63.8, ("partial", "big"): 52.4, ("partial", "small"): 41.5},
-    "Locomotion": {
-        ("full", "big"): 65.7,
-        ("full", "small"): 57.0,
-        ("partial", "big"): 60.9,
-        ("partial", "small"): 56.7,
-    },
+    "AntMaze": dict(zip(_EXECUTORS, (76.2, 63.8, 52.4, 41.5), strict=True)),
+    "Locomotion": dict(zip(_EXECUTORS, (65.7, 57.0, 60.9, 56.7), strict=True)),
 }
 """The ablation's table: data and size of the executor."""
 
@@ -123,6 +120,12 @@ def row_of(name: str) -> str:
         return re.sub(r"-v\d+$", "", name)
     made = recipe_of(name)
     return made[0].name if made else name
+
+
+def grouped(data: Sequence[str]) -> dict[str, list[str]]:
+    """Those of the data sets that are in each group, without groups that have none."""
+    found = {group: [name for name in data if row_of(name) in members] for group, members in GROUPS.items()}
+    return {group: names for group, names in found.items() if names}
 
 
 def origin(name: str) -> str:

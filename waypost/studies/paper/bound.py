@@ -7,7 +7,7 @@
     l3   |pi(s, s') - a|, the executor's own error
 
 The executor depends neither on V nor on the guide, so each data set gets one, and all guides of the set use it. V and
-guide are trained anew at each inverse temperature. V does not depend on it either and comes out the same for the same
+guide are trained again at each inverse temperature. V does not depend on it either and comes out the same for the same
 seed: what moves with the inverse temperature moves because of the guide alone.
 """
 
@@ -15,33 +15,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
+from waypost.figures import STYLED, new_figure
 from waypost.studies.diagnosis import diagnose
 from waypost.studies.paper.benchmark import row_of
 from waypost.studies.paper.experiment import Context, Drawing, Outcome, Row, Table, over_seeds
-from waypost.studies.paper.scores import lengths, read
+from waypost.studies.paper.scores import load_data, update_counts
 from waypost.studies.paper.words import length, listed, many, paragraphs
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TEMPERATURES = (0.0, 1.0, 3.0, 10.0, 30.0)
 """Inverse temperatures; at 0 the guide copies the data, the larger the more it prefers what V likes."""
-MEASURES = {
-    "l1": "l1",
-    "l2": "l2",
-    "l3": "l3",
-    "bound": "sum",
-    "gap": "gap",
-    "guide_distance": "distance",
-    "guide_to_data": "to_data",
-    "inverse_slope": "inverse_slope",
-    "executor_slope": "executor_slope",
-    "value_gain": "gain",
-}
+MEASURES = {name: name for name in ("l1", "l2", "l3")} | {"bound": "sum", "gap": "gap"}
+MEASURES |= {"guide_distance": "distance", "guide_to_data": "to_data"}
+MEASURES |= {"inverse_slope": "inverse_slope", "executor_slope": "executor_slope", "value_gain": "gain"}
 """What is taken from a diagnosis, and its name in the tables."""
 SHOWN = ("l1", "l2", "l3", "sum", "gap", "holds", "distance", "near", "inverse_slope", "executor_slope", "score")
 """What people want to read beside the text."""
@@ -60,21 +51,11 @@ MORE = (
 def run(context: Context) -> Outcome:
     seeds: list[Row] = []
     for name in context.data:
-        env = row_of(name)
-        executor = context.train("por", name, label=f"{name}/executor", env=env, training="executor", seeds=1)
-        guides = {
-            temperature: context.train(
-                "por",
-                name,
-                label=f"{name}/guide-{temperature:g}",
-                env=env,
-                training="guide",
-                init=executor.directory,
-                inverse_temperature=temperature,
-            )
-            for temperature in TEMPERATURES
-        }
-        dataset = read(context, name)
+        train = partial(context.train, "por", name, env=row_of(name))
+        executor = train(label=f"{name}/executor", training="executor", seeds=1)
+        guide = partial(train, training="guide", init=executor.directory)
+        guides = {each: guide(label=f"{name}/guide-{each:g}", inverse_temperature=each) for each in TEMPERATURES}
+        dataset = load_data(context, name)
         for temperature, trained in context.each(list(guides.items()), f"{name}: diagnoses"):
             for policy, result in zip(trained.policies, trained.result["per_seed"], strict=True):
                 found = diagnose(policy, dataset, rewards=trained.plan.convention)
@@ -84,7 +65,7 @@ def run(context: Context) -> Outcome:
                         "temperature": temperature,
                         "seed": policy.seed,
                         "states": len(found.measures["gap"]),
-                        **lengths(trained),
+                        **update_counts(trained),
                         **{short: float(found.measures[long].mean()) for long, short in MEASURES.items()},
                         "l3_largest": float(found.measures["l3"].max()),
                         "near": found.near,
@@ -115,16 +96,15 @@ def _text(rows: Sequence[dict[str, Any]]) -> str:
     """Every number from the table."""
     sets = {name: [row for row in rows if row["data"] == name] for name in dict.fromkeys(row["data"] for row in rows)}
     temperatures = ", ".join(f"{row['temperature']:g}" for row in next(iter(sets.values())))
-    texts = [
+    return paragraphs(
         f"""
         On {listed(sets)} one executor was trained, and V and guide with {many(rows[0]["seeds"], "seed")} at each of the
         inverse temperatures {temperatures}. The numbers are means over {rows[0]["states"]} states of the data and over
-        the seeds; what nobody can know without a simulator is estimated among the nearest recorded transitions.
+        the seeds; what cannot be known without a simulator is estimated from the nearest recorded transitions.
         """,
         *(_reading(name, found) for name, found in sets.items()),
         _plainly(sets),
-    ]
-    return paragraphs(*texts)
+    )
 
 
 def _reading(name: str, rows: Sequence[dict[str, Any]]) -> str:
@@ -205,46 +185,37 @@ PANELS = {
 """What each panel shows: label, colour, marker and line of each measure."""
 
 
+@STYLED
 def draw(seeds: Sequence[Row]) -> Figure:
     """A row of panels for each data set, each number the mean over seeds, with their range."""
-    import matplotlib
-
-    from waypost.figures import STYLE, new_figure
-
     names = list(dict.fromkeys(str(row["data"]) for row in seeds))
-    with matplotlib.rc_context(STYLE):
-        figure = new_figure(9.0, 0.5 + 2.5 * len(names))
-        grid = figure.subplots(len(names), 3, squeeze=False)
-        for number, (name, panels) in enumerate(zip(names, grid, strict=True)):
-            own = [row for row in seeds if row["data"] == name]
-            temperatures = list(dict.fromkeys(row["temperature"] for row in own))
-            places = np.arange(len(temperatures))
-            for axes, (title, lines) in zip(panels, PANELS.items(), strict=True):
-                for measure, (label, colour, marker, line) in lines.items():
-                    numbers = np.array(
-                        [[row[measure] for row in own if row["temperature"] == each] for each in temperatures], float
-                    )
-                    axes.fill_between(places, numbers.min(axis=1), numbers.max(axis=1), color=colour, alpha=0.18, lw=0)
-                    axes.plot(
-                        places, numbers.mean(axis=1), line, color=colour, marker=marker, ms=4.5, lw=1.5, label=label
-                    )
-                axes.margins(y=0.1)
-                low, high = axes.get_ylim()
-                if measure == "score":
-                    # Where nobody has scored the axis need not show thousandths of a point.
-                    low, high = (low if numbers.min() < 0 else 0.0), max(high, 1.0)
-                else:
-                    low = 0.0
-                axes.set_ylim(low, high + 0.03 * (high - low))
-                axes.set_xticks(places, [f"{each:g}" for each in temperatures])
-                axes.grid(color="0.9", lw=0.6)
-                axes.set_axisbelow(True)
-                if number == 0:
-                    axes.set_title(title, loc="left")
-                if number == len(names) - 1:
-                    axes.set_xlabel("inverse temperature")
-            panels[0].set_ylabel(f"{name}\naction units, of [-1, 1]", parse_math=False)
-            panels[2].set_ylabel("points")
-        handles, labels = grid[0][1].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+    figure = new_figure(9.0, 0.5 + 2.5 * len(names))
+    grid = figure.subplots(len(names), 3, squeeze=False)
+    for name, panels in zip(names, grid, strict=True):
+        own = [row for row in seeds if row["data"] == name]
+        temperatures = list(dict.fromkeys(row["temperature"] for row in own))
+        places = np.arange(len(temperatures))
+        for axes, lines in zip(panels, PANELS.values(), strict=True):
+            for measure, (label, colour, marker, line) in lines.items():
+                numbers = np.array(
+                    [[row[measure] for row in own if row["temperature"] == each] for each in temperatures], float
+                )
+                axes.fill_between(places, numbers.min(axis=1), numbers.max(axis=1), color=colour, alpha=0.18, lw=0)
+                axes.plot(places, numbers.mean(axis=1), line, color=colour, marker=marker, ms=4.5, lw=1.5, label=label)
+            axes.margins(y=0.1)
+            low, high = axes.get_ylim()
+            low = low if measure == "score" and numbers.min() < 0 else 0.0
+            # Where nobody has scored the axis need not show thousandths of a point.
+            high = max(high, 1.0) if measure == "score" else high
+            axes.set_ylim(low, high + 0.03 * (high - low))
+            axes.set_xticks(places, [f"{each:g}" for each in temperatures])
+            axes.grid(color="0.9", lw=0.6)
+            axes.set_axisbelow(True)
+        panels[0].set_ylabel(f"{name}\naction units, of [-1, 1]", parse_math=False)
+        panels[2].set_ylabel("points")
+    for column, title in enumerate(PANELS):
+        grid[0][column].set_title(title, loc="left")
+        grid[-1][column].set_xlabel("inverse temperature")
+    handles, labels = grid[0][1].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
     return figure

@@ -11,18 +11,22 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from matplotlib.figure import Figure
+
+from waypost.data.dataset import Dataset
 from waypost.data.sources import recipe_of
+from waypost.envs.tasks import Protocol
 from waypost.errors import WaypostError
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from waypost.data.dataset import Dataset
-    from waypost.envs.tasks import Protocol
-    from waypost.training.callbacks import Callback
+from waypost.studies.comparison import with_total_updates, with_tuples
+from waypost.training.callbacks import Callback
+from waypost.training.plan import plan
 from waypost.training.runs import Run
+from waypost.training.trainer import execute
+
+Counting = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
+"""Shows a bar under a title, which is told how many of how many are done."""
 
 Item = TypeVar("Item")
 Row = Mapping[str, str | int | float | None]
@@ -40,13 +44,13 @@ class Size:
     recorded: int | None = None
     """Steps that are recorded of each replica; None: as many as D4RL's set has."""
     episodes: int | None = None
-    """Seeds of the simulator, that is rollouts, each agent is judged by; None: as many as its task says."""
+    """Rollouts of each agent in an evaluation, each from another seed; None: as many as its task says."""
 
     def __post_init__(self) -> None:
         for each in fields(self):
             number = getattr(self, each.name)
             if number is not None and number < 1:
-                raise WaypostError(f"{each.name} = {number}: at least 1 is needed")
+                raise WaypostError(f"{each.name} must be at least 1, got {number}")
 
     def of(self, data: str) -> str:
         """The name of as much of a data set as is recorded; only of whole replicas there can be less."""
@@ -69,12 +73,18 @@ class Experiment:
     """Minutes."""
     full: Size
     """As long as it takes."""
-    trains: bool = False
-    """Whether there are steps to choose."""
     data: tuple[str, ...] = ()
     """Data sets to choose from; none: there is no choice."""
     algorithms: tuple[str, ...] = ()
     """Algorithms to choose from; none: there is no choice."""
+
+    @property
+    def trains(self) -> bool:
+        """Whether there are steps to choose."""
+        return self.quick.steps is not None
+
+    def form(self, quick: bool) -> Size:
+        return self.quick if quick else self.full
 
     def run(self, context: Context) -> Outcome:
         """Do it; the module is imported only now."""
@@ -90,7 +100,7 @@ class Context:
     """Folder for run directories, DATA/KIND as in the folder of a comparison."""
     progress: Callback
     """Told about trainings."""
-    counting: Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
+    counting: Counting
     """Told about everything else that takes a while."""
     data: tuple[str, ...] = ()
     """The data sets that were chosen, of those the experiment has; hopper-medium-v2 is D4RL's file of hopper-medium."""
@@ -99,7 +109,7 @@ class Context:
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """For each algorithm's name, settings on top of its preset; what the experiment itself sets is on top of them."""
     evaluation: Callable[[Protocol], Protocol] = lambda usual: usual
-    """How agents are judged, made of how they usually are."""
+    """How agents are evaluated, made of how they usually are."""
     seconds: dict[Path, float] = field(default_factory=dict)
     """How long each training that was asked for took, whenever that was."""
     used: dict[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -113,22 +123,18 @@ class Context:
                 count(done + 1, len(items))
 
     def train(self, algorithm: str, data: str | Path | Dataset, *, label: str | None = None, **options: Any) -> Run:
-        """A training with this experiment's seeds and steps, which goes on where it was; a finished one is only read.
+        """A training with this experiment's seeds and steps; it resumes, and a finished one is only read.
 
         label     the run directory's name under `runs`; by default DATA/ALGORITHM
         options   as for `waypost.train`
         """
-        from waypost.studies.comparison import shortened, typed
-        from waypost.training.plan import plan
-        from waypost.training.trainer import execute
-
         if algorithm in self.settings:
             self.used[algorithm] = self.settings[algorithm]
-        given = typed(self.settings.get(algorithm, {}))
+        given = with_tuples(self.settings.get(algorithm, {}))
         planned = plan(algorithm, data, **{"seeds": self.size.seeds, **given, **options})
         planned = replace(planned, evaluation=self.evaluation(planned.evaluation))
         if self.size.steps is not None:
-            planned = shortened(planned, self.size.steps)
+            planned = with_total_updates(planned, self.size.steps)
         place = self.runs / (label or f"{Path(planned.data).stem}/{algorithm}")
         run = execute(planned, data, place, resume=True, callback=self.progress)
         self.seconds[place] = run.result["seconds"]

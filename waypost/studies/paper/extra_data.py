@@ -6,7 +6,7 @@ to 80 %. Schemes:
 
     main                every part learns from D_e
     more                every part learns from D_e and D_o
-    mix                 POR only: the executor of `main` stays as it is, V and guide learn anew from D_e and D_o
+    mix                 POR only: the executor of `main` stays as it is, V and guide learn again from D_e and D_o
     mix, action-free    the same with the actions of D_o taken away, which V and guide never look at
 
 TD3+BC and CQL know only the first two. Each seed's guide of a mix is joined to the executor of the same seed.
@@ -14,34 +14,18 @@ TD3+BC and CQL know only the first two. Each seed's guide of a mix is joined to 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 
 from waypost.data.dataset import Dataset, concatenate
 from waypost.errors import WaypostError
+from waypost.figures.scores import LOOKS, curves, dots
 from waypost.files import read_json
+from waypost.studies.paper import scores as trainings
 from waypost.studies.paper.benchmark import NAMES, row_of
 from waypost.studies.paper.experiment import Context, Drawing, Outcome, Row, Table
-from waypost.studies.paper.scores import (
-    LOOKS,
-    Mark,
-    Score,
-    attempt,
-    checked,
-    curve_rows,
-    curves,
-    dots,
-    failures,
-    how_long,
-    kept,
-    number,
-    preset,
-    read,
-    some,
-    sources,
-    unsure,
-)
+from waypost.studies.paper.scores import Score, number
 from waypost.studies.paper.words import listed, paragraphs
 from waypost.training.callbacks import in_turn
 from waypost.training.runs import Run
@@ -77,37 +61,37 @@ def parts(dataset: Dataset) -> dict[str, Parts]:
     }
 
 
+Scores = Mapping[tuple[str, str, str], Score]
+"""By data set, algorithm and scheme."""
+
+
 def run(context: Context) -> Outcome:
-    scores: list[Score] = []
+    scores: dict[tuple[str, str, str], Score] = {}
     rows: list[Row] = []
     for data in in_turn(context.data, "data set", context.progress):
-        given = parts(read(context, data))
-        for algorithm in context.algorithms:
-            for scheme in SCHEMES[algorithm]:
-                kind = f"{NAMES[algorithm]} {scheme}"
-                score = attempt(context, data, kind, partial(_train, context, data, given, algorithm, scheme))
-                scores.append(score)
-                rows.append(
-                    {
-                        **score.row(),
-                        "algorithm": NAMES[algorithm],
-                        "scheme": scheme,
-                        "guide_rows": len(given[scheme].guide),
-                        "executor_rows": len(given[scheme].executor),
-                        "guide_has_actions": str(given[scheme].guide.actions is not None).lower(),
-                    }
-                )
-    some(scores)
+        given = parts(trainings.load_data(context, data))
+        for algorithm, scheme in ((name, scheme) for name in context.algorithms for scheme in SCHEMES[name]):
+            train = partial(_train, context, data, given, algorithm, scheme)
+            score = trainings.attempt(context, data, f"{NAMES[algorithm]} {scheme}", train)
+            scores[data, algorithm, scheme] = score
+            rows.append(
+                {
+                    **score.row(),
+                    "algorithm": NAMES[algorithm],
+                    "scheme": scheme,
+                    "guide_rows": len(given[scheme].guide),
+                    "executor_rows": len(given[scheme].executor),
+                    "guide_has_actions": str(given[scheme].guide.actions is not None).lower(),
+                }
+            )
+    found = trainings.require_results(list(scores.values()))
     brief = ("data", "algorithm", "scheme", "suite", "mean", "std", "guide_rows", "executor_rows", "steps", "note")
-    tables = {
-        "extra-data": Table(
-            [{key: row[key] for key in brief} for row in rows],
-            "Scores of each scheme, and how many rows guide and executor (or the whole agent) learned from.",
-            shown=True,
-        ),
-        "scores": Table(rows, "Every training."),
-        "curves": Table(curve_rows(scores), "Every evaluation."),
-    }
+    table = Table(
+        [{key: row[key] for key in brief} for row in rows],
+        "Scores of each scheme, and how many rows guide and executor (or the whole agent) learned from.",
+        shown=True,
+    )
+    tables = {"extra-data": table, **trainings.training_tables(found, rows)}
     return Outcome(_text(context, scores), _figures(context, scores), tables)
 
 
@@ -126,18 +110,18 @@ def _one(context: Context, data: str, given: dict[str, Parts], algorithm: str, s
         given[scheme].guide,
         label=f"{data}/{algorithm}-{scheme.replace(', ', '-')}/seed-{seed}",
         env=row_of(data),
-        preset=preset(data),
+        preset=trainings.preset_of_part(data),
         seeds=[seed],
         **({} if donor is None else {"training": "guide", "init": donor.directory}),
     )
-    _saw(run, given[scheme].guide)
+    _require_rows(run, given[scheme].guide)
     if donor is not None:
-        _saw(donor, given[scheme].executor)
-        kept(run, donor, "executor")
+        _require_rows(donor, given[scheme].executor)
+        trainings.require_same_parts(run, donor, "executor")
     return run
 
 
-def _saw(run: Run, dataset: Dataset) -> None:
+def _require_rows(run: Run, dataset: Dataset) -> None:
     """A run directory knows which rows it was trained on; make sure that they are these."""
     assert run.directory is not None
     if read_json(run.directory / "config.json")["fingerprint"] != dataset.fingerprint():
@@ -147,58 +131,58 @@ def _saw(run: Run, dataset: Dataset) -> None:
 # -- words and figures -----------------------------------------------------------------------------
 
 
-def _text(context: Context, scores: Sequence[Score]) -> str:
-    share = [f"{100 * low:.0f} to {100 * high:.0f} %" for low, high in (INNER, OUTER)]
-    mix = f"""**mix** keeps POR's executor of main and trains V and guide on those from {share[1]}, and once more with
-    the actions of the additional ones taken away."""
+def _text(context: Context, scores: Scores) -> str:
+    inner, outer = (f"{100 * low:.0f} to {100 * high:.0f} %" for low, high in (INNER, OUTER))
+    mix = f"""**mix** keeps POR's executor of main and trains V and guide on those from {outer}, with and without the
+    actions of the additional ones."""
+    found = list(scores.values())
     return paragraphs(
-        f"""{listed(NAMES[name] for name in context.algorithms)} on {listed(context.data)}, {how_long(scores)}.
-        **main** learns from the transitions from {share[0]}, **more** from those from {share[1]}.
-        {mix if "por" in context.algorithms else ""} {sources(context.data)}""",
-        *(_verdict(data, [score for score in scores if score.data == data]) for data in context.data),
-        failures(scores),
+        f"""{listed(NAMES[name] for name in context.algorithms)} on {listed(context.data)},
+        {trainings.seeds_and_updates(found)}. **main** learns from the transitions from {inner}, **more** from those
+        from {outer}. {mix if "por" in context.algorithms else ""} {trainings.data_sources(context.data)}""",
+        *(_verdict(data, scores) for data in context.data),
+        trainings.failures(found),
     )
 
 
-def _verdict(data: str, scores: Sequence[Score]) -> str:
+def _verdict(data: str, scores: Scores) -> str:
     """The mix against everything else, and with and without actions."""
-    found = {score.kind: score for score in scores}
-    words = "; ".join(f"{kind} {number(score.mean, score.std)}" for kind, score in found.items())
-    mix = found.get(f"POR {MIX}")
-    if mix is None:
-        return f"**{data}**: {words}."
+    found = {(algorithm, scheme): score for (name, algorithm, scheme), score in scores.items() if name == data}
+    words = f"**{data}**: {'; '.join(f'{score.kind} {number(score.mean, score.std)}' for score in found.values())}."
+    mix, free = found.get(("por", MIX)), found.get(("por", FREE))
+    if mix is None or free is None:
+        return words
     if not mix.values:
-        return f"**{data}**: {words}. Nothing can be said about the mix."
-    others = [score for kind, score in found.items() if kind not in (f"POR {MIX}", f"POR {FREE}") and score.values]
-    best = max(others, key=lambda score: score.mean or 0.0, default=None)
+        return f"{words} Nothing can be said about the mix."
     said = f" The paper says {PAPER_HOPPER:.0f} for the mix." if row_of(data).startswith("hopper") else ""
-    if best is None:
-        return f"**{data}**: {words}.{said}"
-    ahead = (mix.mean or 0.0) > (best.mean or 0.0)
-    free = found[f"POR {FREE}"]
+    others = [score for score in found.values() if score not in (mix, free) and score.values]
+    if not others:
+        return f"{words}{said}"
+    best = max(others, key=lambda score: score.mean or 0.0)
     same = (
         "Without the actions of the additional data the mix is the same, seed by seed: V and guide never see one."
         if free.values == mix.values
         else f"Without the actions of the additional data the mix has {number(free.mean)}."
     )
-    paper = "as in the paper" if ahead else "unlike in the paper, where it outperforms all others"
-    return f"""**{data}**: {words}. The mix is {"ahead of" if ahead else "not ahead of"} the best other scheme,
-    {best.kind}, {paper}.{said} {same} {unsure([(mix, best)]) if ahead else checked(mix, best)}"""
+    if trainings.ahead(mix, best):
+        order, paper, doubts = "ahead of", "as in the paper", trainings.chance([(mix, best)])
+    else:
+        order, paper = "not ahead of", "unlike in the paper, where it outperforms all others"
+        doubts = trainings.possible_reasons(mix, best)
+    return f"{words} The mix is {order} the best other scheme, {best.kind}, {paper}.{said} {same} {doubts}"
 
 
-def _figures(context: Context, scores: Sequence[Score]) -> dict[str, Drawing]:
+def _figures(context: Context, scores: Scores) -> dict[str, Drawing]:
     looks = dict(zip((MAIN, MORE, MIX, FREE), LOOKS, strict=False))
-    schemes = {score.kind: score.kind.split(" ", 1) for score in scores}
+    used = {scheme: look for scheme, look in looks.items() if scheme in {key[2] for key in scores}}
     panels = {
         data: [
-            Mark(schemes[score.kind][0], schemes[score.kind][1], score.mean, score.std, score.values)
-            for score in scores
-            if score.data == data
+            score.mark(scheme)._replace(row=NAMES[algorithm])
+            for (name, algorithm, scheme), score in scores.items()
+            if name == data
         ]
         for data in context.data
     }
-    drawn = {each.kind for marks in panels.values() for each in marks}
-    used = {kind: look for kind, look in looks.items() if kind in drawn}
     figures = {
         "extra-data": Drawing(
             dots(panels, used),
@@ -207,14 +191,7 @@ def _figures(context: Context, scores: Sequence[Score]) -> dict[str, Drawing]:
         )
     }
     if "por" in context.algorithms:
-        por = {
-            data: [
-                Score(data, schemes[score.kind][1], score.values, score.runs, score.note)
-                for score in scores
-                if score.data == data and schemes[score.kind][0] == NAMES["por"]
-            ]
-            for data in context.data
-        }
+        por = {data: [scores[data, "por", each].curve(each) for each in SCHEMES["por"]] for data in context.data}
         figures["curves"] = Drawing(
             curves(por, looks, columns=2),
             "Scores of POR during training under each scheme: mean and range of the seeds.",

@@ -7,7 +7,8 @@ V and guide are trained on each data set, nothing else is needed here. For pairs
     own        from s' to the nearest other recorded next state
 
 A goal is near where its distance is at most the own distance of its pair. Of goals that were themselves further rows of
-the data about half would be near. States are divided by the deviations of the data's columns.
+the data about half would be near. States are divided by the standard deviations of the
+data's columns.
 
 How many pairs there are follows from the steps: as many as updates, 100 000 at most and in the full form, whose steps
 are the presets'. The paper colours by the optimal value, which nobody has for these data; here it is the agent's V.
@@ -23,27 +24,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from waypost.agents.por import aims
 from waypost.data.dataset import Dataset
+from waypost.envs.layout import Layout
 from waypost.envs.tasks import task as find_task
 from waypost.errors import WaypostError
+from waypost.figures import STYLED, colour_bar, new_figure
+from waypost.figures.maps import draw_layout
 from waypost.files import read_arrays, write_arrays
 from waypost.studies.diagnosis import nearest
 from waypost.studies.paper.benchmark import row_of
 from waypost.studies.paper.experiment import Context, Drawing, Outcome, Row, Table, over_seeds
-from waypost.studies.paper.scores import lengths, read
+from waypost.studies.paper.scores import load_data, update_counts
 from waypost.studies.paper.words import length, listed, many, paragraphs
 from waypost.training.runs import Run
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from waypost.envs.layout import Layout
 
 Floats = np.ndarray
 Points = Mapping[str, Floats]
@@ -65,9 +66,9 @@ def run(context: Context) -> Outcome:
     for name in context.data:
         task = find_task(row_of(name))
         trained = context.train("por", name, env=task.name, training="guide")
-        found = measured(context, trained, read(context, name), plane=task.layout is not None)
+        found = measured(context, trained, load_data(context, name), plane=task.layout is not None)
         seeds += [
-            {**summary(name, seed, each), **lengths(trained)}
+            {**summary(name, seed, each), **update_counts(trained)}
             for seed, each in zip(trained.plan.seeds, found, strict=True)
         ]
         first = found[0]
@@ -90,9 +91,10 @@ def run(context: Context) -> Outcome:
 
 
 CAPTION = (
-    "Means over pairs and seeds. gain: V(g(s)) - V(s'); deviations: the gain in deviations of V(s'); other_v: the gain "
-    "by the V of another seed; higher: share of goals with the higher V; near: share of goals as near to a recorded "
-    "next state as these are to each other; gain_near, gain_far: the gain of goals that are near, and of the others."
+    "Means over pairs and seeds. gain: V(g(s)) - V(s'); deviations: the gain in standard deviations of V(s'); "
+    "other_v: the gain by the V of another seed; higher: share of goals with the higher V; near: share of goals as "
+    "near to a recorded next state as these are to each other; gain_near, gain_far: the gain of goals that are near, "
+    "and of the others."
 )
 
 
@@ -152,20 +154,14 @@ def summary(name: str, seed: int, pairs: Points) -> Row:
 def embedded(context: Context, name: str, following: Floats, goals: Floats) -> dict[str, Floats]:
     """Both kinds of states in the plane of one t-SNE, which is kept: of the same states none is made twice."""
     states = np.concatenate([following, goals])
-    file, found = context.runs / name / "t-sne.safetensors", sha256(states.tobytes()).hexdigest()
-    kept = read_arrays(file) if file.is_file() else ({}, None)
-    if kept[1] == found:
-        plane = kept[0]["plane"]
-    else:
-        plane = tsne(context, name, states)
-        write_arrays(file, {"plane": plane}, found)
-    recorded, wanted = plane[: len(following)], plane[len(following) :]
-    return {
-        "tsne_x": recorded[:, 0],
-        "tsne_y": recorded[:, 1],
-        "goal_tsne_x": wanted[:, 0],
-        "goal_tsne_y": wanted[:, 1],
-    }
+    file, wanted_hash = context.runs / name / "t-sne.safetensors", sha256(states.tobytes()).hexdigest()
+    arrays, found_hash = read_arrays(file) if file.is_file() else ({}, None)
+    if found_hash != wanted_hash:
+        arrays = {"plane": tsne(context, name, states)}
+        write_arrays(file, arrays, wanted_hash)
+    plane = arrays["plane"]
+    recorded, wanted = plane[: len(following)].T, plane[len(following) :].T
+    return {"tsne_x": recorded[0], "tsne_y": recorded[1], "goal_tsne_x": wanted[0], "goal_tsne_y": wanted[1]}
 
 
 def tsne(context: Context, name: str, states: Floats) -> Floats:
@@ -195,30 +191,28 @@ def tsne(context: Context, name: str, states: Floats) -> Floats:
 def _text(rows: Sequence[dict[str, Any]], seeds: Sequence[Row]) -> str:
     """Every number from the tables."""
     texts = [
-        f"""
-        V and guide of POR were trained on {listed(row["data"] for row in rows)} with
+        f"""V and guide of POR were trained on {listed(row["data"] for row in rows)} with
         {many(rows[0]["seeds"], "seed")} each.
         For pairs (s, s') drawn from each data set the guide's goals g(s) are set beside the recorded next states s'.
         The paper colours by the optimal value; here V is the agent's own, and because a guide may only have learned
-        what its own V likes, the V of another seed judges it too.
-        """
+        what its own V likes, the V of another seed is asked too.""",
+        *map(_reading, rows),
     ]
-    texts += [_reading(row) for row in rows]
     known = {row_of(row["data"]): row["deviations"] for row in rows}
     if known.get(MORE) is not None and known.get(LESS) is not None:
         as_said = known[MORE] > known[LESS]
         texts.append(
             f"""
-            In deviations of V over the data the gain is {known[MORE]:.3g} on {MORE} and {known[LESS]:.3g} on {LESS}.
-            The paper sees more of it on {MORE}, and {"so do we" if as_said else "we do not"}.
-            {"" if as_said else _checked({row_of(row["data"]): row for row in rows}, seeds)}
+            In standard deviations of V over the data the gain is {known[MORE]:.3g} on {MORE} and {known[LESS]:.3g} on
+            {LESS}. The paper sees more of it on {MORE}, and {"so do we" if as_said else "we do not"}.
+            {"" if as_said else _seeds_of_both({row_of(row["data"]): row for row in rows}, seeds)}
             """
         )
     return paragraphs(*texts)
 
 
-def _checked(rows: Mapping[str, Mapping[str, Any]], seeds: Sequence[Row]) -> str:
-    """What can be looked at where the gain is larger on the other data set: chance, and another measure."""
+def _seeds_of_both(rows: Mapping[str, Mapping[str, Any]], seeds: Sequence[Row]) -> str:
+    """What can be checked where the gain is larger on the other data set: chance, and another measure."""
     words = []
     for name in (MORE, LESS):
         found = [float(str(row["deviations"])) for row in seeds if row_of(str(row["data"])) == name]
@@ -231,7 +225,7 @@ def _checked(rows: Mapping[str, Mapping[str, Any]], seeds: Sequence[Row]) -> str
 
 def _reading(row: Mapping[str, Any]) -> str:
     """One data set in words."""
-    judged = "" if row["other_v"] is None else f", and {row['other_v']:.3g} by the V of another seed"
+    other = "" if row["other_v"] is None else f", and {row['other_v']:.3g} by the V of another seed"
     if row["gain_near"] is None or row["gain_far"] is None:
         beyond = "All goals are near, so nothing lies beyond the data." if row["near"] == 1 else "No goal is near."
     else:
@@ -242,7 +236,7 @@ def _reading(row: Mapping[str, Any]) -> str:
         )
     return f"""
         **{row["data"]}**, {length(row)}, {row["pairs"]} pairs:
-        the mean of V(g(s)) - V(s') is {row["gain"]:.3g}{judged};
+        the mean of V(g(s)) - V(s') is {row["gain"]:.3g}{other};
         {row["higher"]:.0%} of the goals have the higher V. The paper says that goals are worth more,
         {"and so they are" if row["gain"] > 0 else "here they are not"}. {row["near"]:.0%} of the goals are as near to a
         recorded next state as these are to each other; of further rows of the data about half would be. {beyond}
@@ -254,49 +248,43 @@ def _reading(row: Mapping[str, Any]) -> str:
 RECORDED_COLOUR, GOAL_COLOUR = "#e69f00", "#0072b2"
 
 
+@STYLED
 def draw(pairs: Points, layout: Layout | None) -> Figure:
     """By source, V of the recorded states and V of the goals; a second row of the same where there is a maze."""
-    import matplotlib
-    from matplotlib.lines import Line2D
-
-    from waypost.figures import STYLE, colour_bar, new_figure
-    from waypost.figures.maps import draw_layout
-
-    with matplotlib.rc_context(STYLE):
-        # Three panels across leave each about 2.5 inches; the lower row is as high as the maze then is.
-        x0, x1, y0, y1 = layout.extent if layout else (0.0, 1.0, 0.0, 0.0)
-        figure = new_figure(9.0, 3.5 if layout is None else 3.8 + 2.5 * (y1 - y0) / (x1 - x0))
-        grid = figure.subplots(1 if layout is None else 2, 3, squeeze=False)
-        both = np.concatenate([pairs["value"], pairs["goal_value"]])
-        limits = tuple(np.quantile(both, (0.01, 0.99)))
-        for panels, (x, y) in zip(grid, (("tsne_x", "tsne_y"), ("x", "y")), strict=False):
-            recorded = np.stack([pairs[x], pairs[y]], axis=1)
-            goals = np.stack([pairs[f"goal_{x}"], pairs[f"goal_{y}"]], axis=1)
-            colours = np.repeat([RECORDED_COLOUR, GOAL_COLOUR], len(goals))
-            # In a random order neither kind covers the other.
-            order = np.random.default_rng(0).permutation(len(colours))
-            _dots(panels[0], np.concatenate([recorded, goals])[order], color=colours[order])
-            for axes, places, name in ((panels[1], recorded, "value"), (panels[2], goals, "goal_value")):
-                dots = _dots(axes, places, c=pairs[name], vmin=limits[0], vmax=limits[1])
-            colour_bar(figure, panels[2], dots, "value V")
-            for axes in panels:
-                if x == "x" and layout is not None:
-                    draw_layout(axes, layout)
-                else:
-                    low, high = (find(np.concatenate([recorded, goals]), axis=0) for find in (np.min, np.max))
-                    low, high = low - 0.03 * (high - low), high + 0.03 * (high - low)
-                    axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
-                    axes.set(box_aspect=1, xticks=[], yticks=[], xlabel="t-SNE 1", ylabel="t-SNE 2")
-                if axes is not panels[0]:
-                    axes.set_ylabel("")
-        grid[0][0].set_title("source")
-        grid[0][1].set_title(f"V(s'), mean {pairs['value'].mean():.3g}")
-        grid[0][2].set_title(f"V(g(s)), mean {pairs['goal_value'].mean():.3g}")
-        handles = [
-            Line2D([], [], color=colour, marker="o", ls="", ms=5, label=label)
-            for colour, label in ((GOAL_COLOUR, "g(s), the guide's goal"), (RECORDED_COLOUR, "s', recorded next state"))
-        ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False)
+    # Three panels across leave each about 2.5 inches; the lower row is as high as the maze then is.
+    x0, x1, y0, y1 = layout.extent if layout else (0.0, 1.0, 0.0, 0.0)
+    figure = new_figure(9.0, 3.5 if layout is None else 3.8 + 2.5 * (y1 - y0) / (x1 - x0))
+    grid = figure.subplots(1 if layout is None else 2, 3, squeeze=False)
+    both = np.concatenate([pairs["value"], pairs["goal_value"]])
+    limits = tuple(np.quantile(both, (0.01, 0.99)))
+    for panels, (x, y) in zip(grid, (("tsne_x", "tsne_y"), ("x", "y")), strict=False):
+        recorded = np.stack([pairs[x], pairs[y]], axis=1)
+        goals = np.stack([pairs[f"goal_{x}"], pairs[f"goal_{y}"]], axis=1)
+        colours = np.repeat([RECORDED_COLOUR, GOAL_COLOUR], len(goals))
+        # In a random order neither kind covers the other.
+        order = np.random.default_rng(0).permutation(len(colours))
+        _dots(panels[0], np.concatenate([recorded, goals])[order], color=colours[order])
+        for axes, places, name in ((panels[1], recorded, "value"), (panels[2], goals, "goal_value")):
+            dots = _dots(axes, places, c=pairs[name], vmin=limits[0], vmax=limits[1])
+        colour_bar(figure, panels[2], dots, "value V")
+        for axes in panels:
+            if x == "x" and layout is not None:
+                draw_layout(axes, layout)
+            else:
+                low, high = (find(np.concatenate([recorded, goals]), axis=0) for find in (np.min, np.max))
+                low, high = low - 0.03 * (high - low), high + 0.03 * (high - low)
+                axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
+                axes.set(box_aspect=1, xticks=[], yticks=[], xlabel="t-SNE 1", ylabel="t-SNE 2")
+            if axes is not panels[0]:
+                axes.set_ylabel("")
+    grid[0][0].set_title("source")
+    grid[0][1].set_title(f"V(s'), mean {pairs['value'].mean():.3g}")
+    grid[0][2].set_title(f"V(g(s)), mean {pairs['goal_value'].mean():.3g}")
+    handles = [
+        Line2D([], [], color=colour, marker="o", ls="", ms=5, label=label)
+        for colour, label in ((GOAL_COLOUR, "g(s), the guide's goal"), (RECORDED_COLOUR, "s', recorded next state"))
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False)
     return figure
 
 

@@ -1,7 +1,7 @@
 """Three tasks with one executor: four rooms, as Figure 4 of the paper shows them.
 
 All parts of POR are trained on Task A, to get from the start to the goal. For Task B, where a river must be gone round,
-and Task C, where a key must be fetched first, only V and guide are trained anew, from data without actions. All agents
+and Task C, where a key must be fetched first, only V and guide are trained again, from data without actions. All agents
 of B and C act with the executor of A's first seed, and it is made certain that it has not changed by a bit.
 
 Whether the key is held is a third number of Task C's states, or nobody could tell what to do next. V and guide see it,
@@ -11,20 +11,20 @@ the executor sees the two it knows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from waypost.envs import four_rooms as rooms
 from waypost.envs.tasks import task as find_task
+from waypost.figures import STYLED, colour_bar, new_figure
+from waypost.figures.maps import draw_rollouts
 from waypost.studies.paper.experiment import Context, Drawing, Outcome, Row, Table, over_seeds
-from waypost.studies.paper.scores import kept, lengths, read
+from waypost.studies.paper.scores import load_data, require_same_parts, update_counts
 from waypost.studies.paper.words import length, listed, many, paragraphs
 from waypost.training.evaluation import rollouts
 from waypost.training.runs import Run
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TASKS = {
     "A": (rooms.Variant.PLAIN, "to the goal"),
@@ -33,7 +33,7 @@ TASKS = {
 }
 EPISODES = 100
 FIRST_EPISODE = 50_000
-"""Seed of the first rollout: others than those the trainings were judged by."""
+"""Seed of the first rollout: others than those of the trainings' evaluations."""
 ENOUGH = 90
 """Of 100 rollouts, to call a task solved."""
 
@@ -48,12 +48,12 @@ class Journeys(NamedTuple):
 
 
 def run(context: Context) -> Outcome:
-    first = context.train("por", read(context, TASKS["A"][0]), label="A")
+    first = context.train("por", load_data(context, TASKS["A"][0]), label="A")
     trained = {"A": first}
     for name in ("B", "C"):
-        dataset = read(context, TASKS[name][0]).without_actions()
+        dataset = load_data(context, TASKS[name][0]).without_actions()
         trained[name] = context.train("por", dataset, label=name, training="guide", init=first.directory)
-        kept(trained[name], first, "executor")
+        require_same_parts(trained[name], first, "executor")
     seeds: list[Row] = []
     drawn: dict[str, Journeys] = {}
     for name, each in context.each(list(trained.items()), "rollouts"):
@@ -61,19 +61,17 @@ def run(context: Context) -> Outcome:
         drawn[name] = seen[0]
         seeds += [measured(name, policy.seed, found, each) for policy, found in zip(each.policies, seen, strict=True)]
     means = _means(seeds)
+    paths: list[Row] = [
+        {"task": name, "rollout": number, "step": step, "x": float(x), "y": float(y)}
+        for name, found in drawn.items()
+        for number, path in enumerate(found.paths)
+        for step, (x, y) in enumerate(path)
+        if step % 10 == 0 or step == len(path) - 1
+    ]
     tables = {
         "new-tasks": Table(means, CAPTION, shown=True),
         "seeds": Table(seeds, "The same of each seed."),
-        "paths": Table(
-            [
-                {"task": name, "rollout": number, "step": step, "x": float(x), "y": float(y)}
-                for name, found in drawn.items()
-                for number, path in enumerate(found.paths)
-                for step, (x, y) in enumerate(path)
-                if step % 10 == 0 or step == len(path) - 1
-            ],
-            "Every tenth position of the rollouts that are drawn, and the last.",
-        ),
+        "paths": Table(paths, "Every tenth position of the rollouts that are drawn, and the last."),
     }
     drawing = Drawing(
         draw(drawn),
@@ -86,8 +84,8 @@ def run(context: Context) -> Outcome:
 
 CAPTION = (
     f"arrived: rollouts of {EPISODES} that solve the task, mean over seeds; fewest: of the worst seed; lower_door: "
-    "share of rollouts that leave the first room by the door at the bottom; seconds: training and judging; share: of "
-    "Task A's."
+    "share of rollouts that leave the first room by the door at the bottom; seconds: training and evaluation; share: "
+    "of Task A's."
 )
 
 
@@ -121,7 +119,7 @@ def measured(name: str, seed: int, found: Journeys, trained: Run) -> Row:
         "out_of_time": int((~found.arrived & ~found.drowned).sum()),
         "steps": float(np.mean(steps)) if steps else None,
         "lower_door": float(np.mean([by_lower_door(path) for path in found.paths])),
-        **lengths(trained),
+        **update_counts(trained),
         "seconds": trained.result["seconds"],
     }
 
@@ -145,14 +143,14 @@ def _text(means: Sequence[dict[str, Any]]) -> str:
     return paragraphs(
         f"""All of POR was trained on Task A with {many(a["seeds"], "seed")} of {length(a)}; for Tasks B and C only V
         and guide, on data without actions, with the executor of A's first seed. Its weights were compared
-        afterwards: it has not changed by a bit. Each agent was judged by {EPISODES} rollouts.""",
+        afterwards: it has not changed by a bit. Each agent made {EPISODES} rollouts.""",
         f"""**Arrived, of {EPISODES}**: {listed(f"{_arrived(row)} in Task {row['task']}" for row in means)}. With at
         least {ENOUGH} for every seed, **{len(solved)} of 3** tasks ({listed(solved)}) are solved; the paper says that
         all three are.""",
         f"""In Task A {a["lower_door"]:.0%} of the rollouts leave the first room by the lower door, in Task B
         {b["lower_door"]:.0%}, in Task C {c["lower_door"]:.0%}: the key lies behind it, and the paper's agent takes only
         that door. {_rivers(b, c)}""",
-        f"""Training and judging took {a["seconds"]:.0f} s for Task A, {b["seconds"]:.0f} s for Task B
+        f"""Training and evaluation took {a["seconds"]:.0f} s for Task A, {b["seconds"]:.0f} s for Task B
         ({b["share"]:.0%}) and {c["seconds"]:.0f} s for Task C ({c["share"]:.0%}), whose data hold every journey twice,
         without the key and with it. `waypost adapt RUN` does the same for any run.""",
     )
@@ -170,26 +168,21 @@ def _rivers(*rows: Mapping[str, Any]) -> str:
 # -- the figure ------------------------------------------------------------------------------------
 
 
+@STYLED
 def draw(found: Mapping[str, Journeys]) -> Figure:
     """A map for each task, with one scale of time."""
-    import matplotlib
-
-    from waypost.figures import STYLE, colour_bar, new_figure
-    from waypost.figures.maps import draw_rollouts
-
     longest = max(len(path) - 1 for each in found.values() for path in each.paths)
-    with matplotlib.rc_context(STYLE):
-        figure = new_figure(9.0, 3.5)
-        panels = figure.subplots(1, len(found))
-        for axes, (name, each) in zip(panels, found.items(), strict=True):
-            variant, words = TASKS[name]
-            lines = draw_rollouts(axes, rooms.layout(variant), each.paths, each.arrived.tolist(), longest)
-            axes.set_title(f"Task {name}: {words}\n{axes.get_title()}", loc="center")
-            if axes is not panels[0]:
-                axes.set_ylabel("")
-        colour_bar(figure, panels[-1], lines, "step")
-        handles = {
-            label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-        }
-        figure.legend(handles.values(), handles, loc="outside lower center", ncols=3, frameon=False)
+    figure = new_figure(9.0, 3.5)
+    panels = figure.subplots(1, len(found))
+    for axes, (name, each) in zip(panels, found.items(), strict=True):
+        variant, words = TASKS[name]
+        lines = draw_rollouts(axes, rooms.layout(variant), each.paths, each.arrived.tolist(), longest)
+        axes.set_title(f"Task {name}: {words}\n{axes.get_title()}", loc="center")
+        if axes is not panels[0]:
+            axes.set_ylabel("")
+    colour_bar(figure, panels[-1], lines, "step")
+    handles = {
+        label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(handles.values(), handles, loc="outside lower center", ncols=3, frameon=False)
     return figure

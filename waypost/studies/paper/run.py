@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -28,11 +28,9 @@ from waypost.files import read_json, table, write_bytes, write_json, write_text
 from waypost.studies.comparison import read_settings
 from waypost.studies.paper import EXPERIMENTS, experiment
 from waypost.studies.paper.benchmark import row_of
-from waypost.studies.paper.experiment import Context, Experiment, Outcome, Row, Size
+from waypost.studies.paper.experiment import Context, Counting, Experiment, Outcome, Row
 from waypost.studies.paper.words import listed, many
 from waypost.training.callbacks import Callback
-
-Counting = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ class Record:
     steps: int | None
     command: str
     seconds: float
-    """Of this run of the experiment, in which finished trainings were only read."""
+    """Of this run of the experiment; finished trainings were only read."""
     training: float
     """Seconds of all its trainings, whenever they were."""
     waypost: str
@@ -65,7 +63,7 @@ class Record:
     recorded: int | None = None
     """Transitions of each replica; None: D4RL's number."""
     episodes: int | None = None
-    """Rollouts each agent was judged by; None: the task's number."""
+    """Rollouts of each agent in an evaluation; None: the task's number."""
 
     @property
     def files(self) -> list[str]:
@@ -94,60 +92,54 @@ def run(
     progress: Callback | None = None,
     counting: Counting = _silent,
 ) -> Record:
-    """Run an experiment, write its files and the page; the same call goes on where it was interrupted.
+    """Run an experiment and write its files; the same call resumes an interrupted one.
 
     name         see `EXPERIMENTS`
     out          the folder of all experiments
-    quick        the form that takes minutes; it has fewer seeds (of agents and rollouts) and steps (of training and
+    quick        the form that takes minutes: fewer seeds (of agents and rollouts) and steps (of training and
                  recording), and nothing else is different
-    seeds, steps others than the form's
+    seeds, steps in place of the form's
     data, algorithms    only these, for experiments that have a choice; by default all
     settings     TOML file with settings on top of the presets, as for `compare`
     runs         the folder of the run directories, by default NAME/runs/FORM; in that of a comparison with the same
-                 settings, seeds, steps and evaluations what is trained already is read
-    evaluation   fields of `Protocol` that are not to be as the task says
+                 settings, seeds, steps and evaluations finished trainings are only read
+    evaluation   fields of `Protocol` to put in place of the task's
     """
-    chosen, folder = experiment(name), Path(out) / name
+    chosen, folder, given = experiment(name), Path(out) / name, dict(evaluation or {})
     if steps is not None and not chosen.trains:
         raise WaypostError(f"{name}: trains nothing, so it has no steps to choose")
-    usual = chosen.quick if quick else chosen.full
-    given = {"seeds": seeds, "steps": steps, "episodes": (evaluation or {}).get("episodes")}
-    size = replace(usual, **{name: number for name, number in given.items() if number is not None})
-    if (settings or runs or evaluation) and not chosen.trains:
+    if (settings or runs or given) and not chosen.trains:
         raise WaypostError(f"{name}: trains nothing, so it has no settings, runs and evaluations to choose")
+    wanted = {"seeds": seeds, "steps": steps, "episodes": given.get("episodes")}
+    size = replace(chosen.form(quick), **{key: number for key, number in wanted.items() if number is not None})
     tables = read_settings(settings) if settings else {}
-    judged = {**({"episodes": size.episodes} if size.episodes else {}), **(evaluation or {})}
-    Protocol(**judged)  # a wrong one is named before any work
-    sets = tuple(size.of(name) for name in _chosen(chosen, "data", data, chosen.data))
-    which = sets, _chosen(chosen, "algorithms", algorithms, chosen.algorithms)
+    protocol = {**({"episodes": size.episodes} if size.episodes else {}), **given}
+    Protocol(**protocol)  # a wrong one is named before any work
+    sets = [size.of(each) for each in _chosen(chosen, "data", data, chosen.data)]
+    names = _chosen(chosen, "algorithms", algorithms, chosen.algorithms)
     if folder.is_file() or folder.parent.is_file():
         raise WaypostError(f"{folder}: is a file, or in one; choose another --out")
     old = read_record(folder)
     if quick and old is not None and not old.quick:
         raise WaypostError(f"{folder}: holds the full form of {name}; choose another --out for the quick one")
     begun = time.monotonic()
-    form = "quick" if quick else "full"
     context = Context(
         size,
-        Path(runs) if runs else folder / "runs" / form,
+        Path(runs) if runs else folder / "runs" / ("quick" if quick else "full"),
         progress or Callback(),
         counting,
-        *which,
-        settings=tables,
-        evaluation=lambda usual: replace(usual, **judged),
+        tuple(sets),
+        tuple(names),
+        tables,
+        lambda usual: replace(usual, **protocol),
     )
     outcome = chosen.run(context)
+    options = {"seeds": seeds, "steps": steps, "data": data, "algos": algorithms, "settings": settings, "runs": runs}
     record = Record(
         name=name,
         quick=quick,
-        seeds=size.seeds,
-        steps=size.steps,
-        command=_command(
-            name,
-            quick,
-            {"seeds": seeds, "steps": steps, "data": data, "algos": algorithms, "settings": settings, "runs": runs}
-            | {OPTIONS[key]: number for key, number in (evaluation or {}).items()},
-        ),
+        **asdict(size),
+        command=_command(name, quick, options | {OPTIONS[key]: number for key, number in given.items()}),
         seconds=round(time.monotonic() - begun, 3),
         training=round(sum(context.seconds.values()), 3),
         waypost=version("waypost"),
@@ -155,17 +147,15 @@ def run(
         text=outcome.text,
         figures={key: {"caption": each.caption, "alt": each.alt} for key, each in outcome.figures.items()},
         tables={key: {"caption": each.caption, "shown": each.shown} for key, each in outcome.tables.items()},
-        data=list(which[0]),
-        algorithms=list(which[1]),
+        data=sets,
+        algorithms=names,
         settings=context.used,
-        recorded=size.recorded,
-        episodes=size.episodes,
     )
     write(outcome, record, folder)
     return record
 
 
-def _chosen(chosen: Experiment, what: str, given: Sequence[str], known: tuple[str, ...]) -> tuple[str, ...]:
+def _chosen(chosen: Experiment, what: str, given: Sequence[str], known: Sequence[str]) -> list[str]:
     """What was asked for, once it is certain that the experiment has it; by default all it has."""
     if given and not known:
         raise WaypostError(f"{chosen.name}: its {what} are fixed, there are none to choose")
@@ -174,7 +164,7 @@ def _chosen(chosen: Experiment, what: str, given: Sequence[str], known: tuple[st
             raise WaypostError(f"{chosen.name}: has no {each} among its {what}; choose from {', '.join(known)}")
     if len({row_of(each) for each in given}) < len(given):
         raise WaypostError(f"{chosen.name}: {', '.join(given)}: something is named twice")
-    return tuple(given) or known
+    return list(given or known)
 
 
 def _command(name: str, quick: bool, options: Mapping[str, Any]) -> str:
@@ -230,7 +220,7 @@ def as_markdown(chosen: Experiment, outcome: Outcome, record: Record) -> str:
 
 def how(record: Record) -> str:
     """Say how an experiment was run."""
-    usual, form = _usual(record), "quick form" if record.quick else "full form"
+    usual, form = EXPERIMENTS[record.name].form(record.quick), "quick form" if record.quick else "full form"
     seeds = [many(record.seeds, "seed")] if record.seeds == usual.seeds else []
     steps = [many(record.steps, "step")] if record.steps and record.steps == usual.steps else []
     less = [f"replicas of {record.recorded} transitions"] if record.recorded else []
@@ -243,7 +233,8 @@ def how(record: Record) -> str:
 
 def changes(record: Record) -> list[str]:
     """What is not as the form says, in words: fewer data sets or algorithms, other seeds or steps."""
-    chosen, usual = EXPERIMENTS[record.name], _usual(record)
+    chosen = EXPERIMENTS[record.name]
+    usual = chosen.form(record.quick)
     kinds = (("data set", record.data, chosen.data), ("algorithm", record.algorithms, chosen.algorithms))
     words = [f"{len(own)} of {many(len(whole), what)}" for what, own, whole in kinds if len(own) < len(whole)]
     if record.seeds != usual.seeds:
@@ -252,12 +243,6 @@ def changes(record: Record) -> list[str]:
         due = "the presets'" if usual.steps is None else usual.steps
         words.append(f"{many(record.steps, 'step')} instead of {due}")
     return words
-
-
-def _usual(record: Record) -> Size:
-    """The seeds and steps of a record's form."""
-    chosen = EXPERIMENTS[record.name]
-    return chosen.quick if record.quick else chosen.full
 
 
 def _rows(rows: Sequence[Row]) -> str:

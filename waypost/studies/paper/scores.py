@@ -1,14 +1,14 @@
 """What the experiments that train have in common: scores of trainings, as rows of tables, as words and as figures.
 
-A training that fails has a note in place of numbers, in every table and in the text. A plan that nothing could be
-trained by is an error.
+A training that fails has a note in place of numbers, in every table and in the text. An experiment in which every
+training fails is an error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -16,21 +16,17 @@ import numpy as np
 from waypost.data.dataset import Dataset
 from waypost.data.sources import load, recipe_of
 from waypost.errors import WaypostError
-from waypost.studies.comparison import updates
-from waypost.studies.paper.benchmark import origin, row_of
-from waypost.studies.paper.experiment import Context, Row
+from waypost.figures.scores import Curve, Mark
+from waypost.statistics import spread, spread_name, summarise
+from waypost.studies.comparison import total_updates
+from waypost.studies.paper.benchmark import Published, origin, row_of
+from waypost.studies.paper.experiment import Context, Row, Table
 from waypost.studies.paper.words import listed
-from waypost.training.evaluation import summarise
 from waypost.training.plan import Plan, plan
 from waypost.training.runs import Run
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-
 REHEARSAL = 0.01
-"""Trainings of a smaller share of their presets' updates show that they work, and nothing else."""
+"""Trainings with a smaller share of their presets' updates show that they work, and nothing else."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,36 +50,49 @@ class Score:
         """Over seeds; one seed has none."""
         return summarise(self.values)["std"] if len(self.values) > 1 else None
 
+    @property
+    def evaluations(self) -> tuple[np.ndarray, np.ndarray]:
+        """The steps of its evaluations, and the scores there, (seeds, steps)."""
+        found: dict[int, list[float]] = {}
+        for run in self.runs:
+            for row in run.evaluations:
+                found.setdefault(int(row["step"]), []).append(float(row["score"]))
+        steps = sorted(found)
+        return np.array(steps), np.array([found[step] for step in steps]).T
+
     def row(self) -> dict[str, str | int | float | None]:
         """The line of a table."""
-        low, high = summarise(self.values)["interval"] or (None, None)
+        ends, first = spread(self.values), self.runs[0] if self.runs else None
+        low, high = ends or (None, None)
         return {
             "data": self.data,
             "kind": self.kind,
             "data_from": origin(self.data),
-            "suite": self.runs[0].result["suite"] if self.runs else None,
+            "suite": first.result["suite"] if first else None,
             "mean": self.mean,
             "std": self.std,
             "low": low,
             "high": high,
+            "spread": spread_name(len(self.values)) if ends else None,
             "seeds": len(self.values),
             "values": " ".join(f"{value:.4g}" for value in self.values),
-            "steps": updates(self.runs[0].plan) if self.runs else None,
-            "preset": self.runs[0].plan.preset if self.runs else None,
-            "preset_steps": usual_updates(self.runs[0].plan) if self.runs else None,
-            "seconds": round(sum(run.result["seconds"] for run in self.runs), 1) if self.runs else None,
+            "steps": total_updates(first.plan) if first else None,
+            "preset": first.plan.preset if first else None,
+            "preset_steps": preset_updates(first.plan) if first else None,
+            "seconds": round(sum(run.result["seconds"] for run in self.runs), 1) if first else None,
             "note": self.note,
         }
 
+    def mark(self, kind: str | None = None) -> Mark:
+        """The score to draw, in the row of its data set."""
+        return Mark(self.data, kind or self.kind, self.mean, self.std, self.values)
 
-def usual_updates(planned: Plan) -> int:
-    """How many updates the preset gives an agent in all."""
-    return updates(plan(planned.algorithm, planned.data, env=planned.task, preset=planned.preset))
+    def curve(self, kind: str | None = None) -> Curve:
+        """Its evaluations to draw."""
+        return Curve(kind or self.kind, *(self.evaluations if self.values else (np.zeros(0), np.zeros(0))))
 
 
-def lengths(trained: Run) -> dict[str, int]:
-    """Columns of a table: the updates an agent had, and those its preset gives."""
-    return {"updates": updates(trained.plan), "preset_updates": usual_updates(trained.plan)}
+# -- trainings -------------------------------------------------------------------------------------
 
 
 def attempt(context: Context, data: str, kind: str, train: Callable[[], Run | Sequence[Run]]) -> Score:
@@ -96,25 +105,38 @@ def attempt(context: Context, data: str, kind: str, train: Callable[[], Run | Se
     runs = (trained,) if isinstance(trained, Run) else tuple(trained)
     values = [each["score"] for run in runs for each in run.result["per_seed"]]
     if None in values:
-        return Score(data, kind, runs=runs, note="was not judged")
+        return Score(data, kind, runs=runs, note="was not evaluated")
     return Score(data, kind, tuple(values), runs)
 
 
-def trained(context: Context, algorithm: str, data: str, kind: str | None = None, **options: object) -> Score:
+def train_and_score(context: Context, algorithm: str, data: str, kind: str | None = None, **options: Any) -> Score:
     """The score of an algorithm on a data set by name, with its preset and all seeds at once."""
     kind = kind or algorithm
-    label = f"{data}/{kind.lower()}"
-    return attempt(
-        context, data, kind, lambda: context.train(algorithm, data, label=label, env=row_of(data), **options)
-    )
+    options |= {"label": f"{data}/{kind.lower()}", "env": row_of(data)}
+    return attempt(context, data, kind, lambda: context.train(algorithm, data, **options))
 
 
-def read(context: Context, data: str) -> Dataset:
-    """The data of that name, recorded now if they never were, with the task they are judged on."""
+def load_data(context: Context, data: str) -> Dataset:
+    """The data of that name, recorded now if they never were, with the task they are evaluated on."""
     return load(data, progress=context.progress.recording).named(data, row_of(data))
 
 
-def kept(run: Run, donor: Run, *parts: str) -> None:
+def preset_of_part(data: str) -> str | None:
+    """Preset for a part of a data set, whose name no preset has: the paper's for D4RL's files, else the task's."""
+    return f"paper/{row_of(data)}" if origin(data) == "d4rl" else None
+
+
+def preset_updates(planned: Plan) -> int:
+    """How many updates the preset gives an agent in all."""
+    return total_updates(plan(planned.algorithm, planned.data, env=planned.task, preset=planned.preset))
+
+
+def update_counts(run: Run) -> dict[str, int]:
+    """Columns of a table: the updates an agent had, and those its preset gives."""
+    return {"updates": total_updates(run.plan), "preset_updates": preset_updates(run.plan)}
+
+
+def require_same_parts(run: Run, donor: Run, *parts: str) -> None:
     """Make sure that all agents of a run have these parts of another run's first agent, to the last bit."""
     for part in parts:
         theirs = jax.tree.leaves(getattr(donor.policy.agent, part))
@@ -125,23 +147,71 @@ def kept(run: Run, donor: Run, *parts: str) -> None:
                 raise WaypostError(f"{run.directory}: has another {what} than {donor.directory}; train both again")
 
 
-def preset(data: str) -> str | None:
-    """Settings for a part of a data set, whose name no preset has: the paper's for D4RL's files, else the task's."""
-    return f"paper/{row_of(data)}" if origin(data) == "d4rl" else None
-
-
-def some(scores: Sequence[Score]) -> Sequence[Score]:
+def require_results(scores: Sequence[Score]) -> Sequence[Score]:
     """The same scores, once it is certain that there is one among them."""
     if scores and not any(score.values for score in scores):
         raise WaypostError(f"nothing could be trained; the first error: {scores[0].note}")
     return scores
 
 
-def mean(scores: Iterable[Score]) -> float | None:
-    """The mean over data sets; None if one of them has no score."""
-    means = [score.mean for score in scores]
-    known = [each for each in means if each is not None]
-    return float(np.mean(known)) if known and len(known) == len(means) else None
+# -- numbers ---------------------------------------------------------------------------------------
+
+
+def mean(values: Iterable[float | None]) -> float | None:
+    """The mean; None if one of the values is missing, or there are none."""
+    known = list(values)
+    return None if not known or None in known else float(np.mean(np.array(known, float)))
+
+
+def ahead(one: Score, other: Score) -> bool:
+    """Whether the first has the higher mean, where both have one."""
+    return (one.mean or 0.0) > (other.mean or 0.0)
+
+
+class Duel(NamedTuple):
+    """Two kinds of agents on several data sets."""
+
+    pairs: dict[str, tuple[Score, Score]]
+    """On the data sets where both have a result."""
+    here: list[str]
+    """The data sets of `pairs` where the leader is ahead."""
+    there: list[str]
+    """All data sets where the leader is ahead in the paper."""
+
+    @property
+    def agree(self) -> list[str]:
+        """The data sets of `pairs` where the order is that of the paper."""
+        return [name for name in self.pairs if (name in self.here) == (name in self.there)]
+
+    def doubts(self) -> str:
+        """What the order may be due to where it is not that of the paper."""
+        return " ".join(possible_reasons(*pair) for name, pair in self.pairs.items() if name not in self.agree)
+
+
+def duel(
+    scores: Sequence[Score], kinds: tuple[str, str], leader: str, paper: Mapping[str, Mapping[str, Published]]
+) -> Duel:
+    """Where `leader`, one of the two kinds, is ahead; `paper` has its table by rows and kinds."""
+    found = {(score.data, score.kind): score for score in scores}
+    data = dict.fromkeys(score.data for score in scores)
+    pairs = {name: (found[name, kinds[0]], found[name, kinds[1]]) for name in data}
+    pairs = {name: pair for name, pair in pairs.items() if all(score.values for score in pair)}
+    other = kinds[1 - kinds.index(leader)]
+    here = [name for name in pairs if ahead(found[name, leader], found[name, other])]
+    there = [name for name in data if paper[row_of(name)][leader].mean > paper[row_of(name)][other].mean]
+    return Duel(pairs, here, there)
+
+
+def training_tables(scores: Sequence[Score], rows: Sequence[Row] | None = None) -> dict[str, Table]:
+    """What every experiment that trains leaves: its trainings, and their evaluations."""
+    evaluations = [
+        {"data": score.data, "kind": score.kind, "step": row["step"], "seed": row["seed"], "score": row["score"]}
+        for score in scores
+        for run in score.runs
+        for row in run.evaluations
+    ]
+    trainings = [score.row() for score in scores] if rows is None else rows
+    return {"scores": Table(trainings, "Every training."), "curves": Table(evaluations, "Every evaluation.")}
 
 
 # -- words -----------------------------------------------------------------------------------------
@@ -162,32 +232,32 @@ def failures(scores: Sequence[Score]) -> str:
     return f"**{len(failed)} of {len(scores)} trainings gave no result**: {whys}."
 
 
-def checked(one: Score, other: Score) -> str:
-    """What can be looked at where two come out in another order than the paper's: chance, and an early end.
+def possible_reasons(one: Score, other: Score) -> str:
+    """What can be checked where two come out in another order than in the paper: chance, and an early end.
 
-    Where one has no score there is nothing to look at.
+    Where one has no score there is nothing to check.
     """
     if not (one.values and other.values):
         return ""
     low, high = sorted((one, other), key=lambda score: score.mean or 0.0)
-    spans = [f"{each.kind} {min(each.values):.1f} to {max(each.values):.1f}" for each in (high, low)]
+    spans = listed(f"{each.kind} {min(each.values):.1f} to {max(each.values):.1f}" for each in (high, low))
     if len(low.values) == 1:
         words = ["with one seed each it may be chance"]
     elif _overlap(one, other):
-        words = [f"the seeds overlap ({listed(spans)}), so it may be chance"]
+        words = [f"the seeds overlap ({spans}), so it may be chance"]
     else:
-        words = [f"the seeds do not overlap ({listed(spans)})"]
-    words += [moved for each in (one, other) if (moved := _moved(each))]
+        words = [f"the seeds do not overlap ({spans})"]
+    words += [change for each in (one, other) if (change := _change_in_second_half(each))]
     return f"Checked on {one.data}: {'; '.join(words)}."
 
 
-def unsure(pairs: Iterable[tuple[Score, Score]]) -> str:
-    """On which data sets who is ahead may be chance, also where it is as in the paper; nothing if on none."""
+def chance(pairs: Iterable[tuple[Score, Score]]) -> str:
+    """On which data sets the order may be chance, also where it is as in the paper; nothing if on none."""
     known = [pair for pair in pairs if all(score.values for score in pair)]
     if any(len(score.values) == 1 for pair in known for score in pair):
-        return "With one seed each, who is ahead may be chance."
+        return "With one seed each, the order may be chance."
     names = [one.data for one, other in known if _overlap(one, other)]
-    return f"On {listed(names)} the seeds of the two overlap: who is ahead there may be chance." if names else ""
+    return f"On {listed(names)} the seeds of the two overlap: the order there may be chance." if names else ""
 
 
 def _overlap(one: Score, other: Score) -> bool:
@@ -195,9 +265,9 @@ def _overlap(one: Score, other: Score) -> bool:
     return min(high) <= max(low)
 
 
-def _moved(score: Score) -> str:
-    """How the score changed in the second half of the training; nothing if nobody looked."""
-    steps, values = evaluations(score)
+def _change_in_second_half(score: Score) -> str:
+    """How the score changed in the second half of the training; nothing if there was one evaluation."""
+    steps, values = score.evaluations
     if len(steps) < 2:
         return ""
     half, curve = max(0, int(np.searchsorted(steps, steps[-1] / 2, side="right")) - 1), values.mean(axis=0)
@@ -205,187 +275,32 @@ def _moved(score: Score) -> str:
     return f"{score.kind} {verb} from update {steps[half]} to {steps[-1]} ({curve[half]:.1f} to {curve[-1]:.1f})"
 
 
-def how_long(scores: Sequence[Score]) -> str:
-    """Seeds and updates of the trainings in words, and what their presets say where that is more."""
+def seeds_and_updates(scores: Sequence[Score]) -> str:
+    """How many seeds and updates the trainings had, and what their presets give where that is more."""
     plans = [run.plan for score in scores for run in score.runs]
     seeds = sorted({len(score.values) for score in scores if score.values})
-    steps = [updates(each) for each in plans]
-    usual = [usual_updates(each) for each in plans]
-    more = any(ours < theirs for ours, theirs in zip(steps, usual, strict=True))
-    few = all(ours < REHEARSAL * theirs for ours, theirs in zip(steps, usual, strict=True))
-    told = ": this tries out the machinery, the scores say nothing yet" if few else ""
-    return f"{listed(seeds, 'or')} seed{'' if seeds == [1] else 's'} of {_span(steps)} updates" + (
-        f" (their presets say {_span(usual)}{told})" if more else ""
-    )
+    counts = [(total_updates(each), preset_updates(each)) for each in plans]
+    ours, presets = ([pair[place] for pair in counts] for place in (0, 1))
+    text = f"{listed(seeds, 'or')} seed{'' if seeds == [1] else 's'} of {_span(ours)} updates"
+    if not any(own < preset for own, preset in counts):
+        return text
+    short = all(own < REHEARSAL * preset for own, preset in counts)
+    warning = ": this tries out the machinery, the scores say nothing yet" if short else ""
+    return f"{text} (their presets have {_span(presets)}{warning})"
 
 
 def _span(numbers: Sequence[int]) -> str:
-    least, most = min(numbers), max(numbers)
-    return f"{least}" if least == most else f"{least} to {most}"
+    return " to ".join(str(number) for number in dict.fromkeys((min(numbers), max(numbers))))
 
 
-def sources(data: Sequence[str]) -> str:
+def data_sources(data: Sequence[str]) -> str:
     """Where the data come from, in words."""
-    kinds = listed(dict.fromkeys(_source(name) for name in data))
-    return f"The data are {kinds}, judged in the environments of the replica suite; the paper's numbers are of D4RL's."
-
-
-def _source(name: str) -> str:
-    made = recipe_of(name)
-    few = f" of {made[1]} transitions" if made and made[1] else ""
-    return "D4RL's files" if origin(name) == "d4rl" else f"replicas{few} recorded here"
-
-
-# -- figures ---------------------------------------------------------------------------------------
-
-
-class Look(NamedTuple):
-    """How a kind is drawn: colour and shape both tell it from the others."""
-
-    colour: str
-    marker: str
-    line: str = "-"
-
-
-LOOKS = (
-    Look("#d55e00", "o"),
-    Look("#0072b2", "s"),
-    Look("#009e73", "^"),
-    Look("#7b3294", "D", "--"),
-    Look("#595959", "v"),
-    Look("#b8860b", "P"),
-)
-
-
-class Mark(NamedTuple):
-    """A score to draw."""
-
-    row: str
-    kind: str
-    mean: float | None
-    std: float | None = None
-    values: tuple[float, ...] = ()
-
-
-def mark(score: Score, kind: str | None = None) -> Mark:
-    return Mark(score.data, kind or score.kind, score.mean, score.std, score.values)
-
-
-def dots(panels: Mapping[str, Sequence[Mark]], looks: Mapping[str, Look], apart: bool = True) -> Figure:
-    """Scores beside each other: a row for each data set, a panel for each heading, a colour and shape for each kind.
-
-    apart   whether the kinds of a row stand below each other; the first is on top
-    """
-    import matplotlib
-    from matplotlib.lines import Line2D
-
-    from waypost.figures import AXIS_LABELS, STYLE, new_figure
-
-    rows = list(dict.fromkeys(each.row for marks in panels.values() for each in marks))
-    step = 0.8 / len(looks) if apart else 0.0
-    tall = max(0.28, 0.1 * len(looks)) if apart else 0.28
-    missing = False
-    with matplotlib.rc_context(STYLE):
-        figure = new_figure(2.0 + (2.7 * len(panels) if len(panels) > 1 else 3.6), 1.2 + tall * len(rows))
-        first: Axes | None = None
-        for place, (title, marks) in enumerate(panels.items(), 1):
-            axes = figure.add_subplot(1, len(panels), place, sharex=first, sharey=first)
-            for each in sorted(marks, key=lambda each: -list(looks).index(each.kind)):
-                colour, shape, _ = looks[each.kind]
-                order = list(looks).index(each.kind)
-                y = rows.index(each.row) + step * (order - (len(looks) - 1) / 2)
-                if each.mean is None:
-                    missing = True
-                    axes.plot(0.02, y, marker="x", ms=5, color=colour, transform=axes.get_yaxis_transform())
-                    continue
-                if each.std is not None:
-                    axes.plot((each.mean - each.std, each.mean + each.std), (y, y), color=colour, lw=1.2, alpha=0.7)
-                if len(each.values) > 1:
-                    axes.plot(each.values, [y] * len(each.values), ls="", marker=".", ms=3, color=colour, alpha=0.6)
-                axes.plot(each.mean, y, ls="", marker=shape, ms=5.5, color=colour, mec="white", mew=0.6)
-            axes.set_title(title, loc="left")
-            axes.set_xlabel(AXIS_LABELS["score"])
-            axes.grid(axis="x", color="0.9", lw=0.6)
-            for line in range(1, len(rows)):
-                axes.axhline(line - 0.5, color="0.93", lw=0.6, zorder=0)
-            axes.set_axisbelow(True)
-            if first is None:
-                first = axes
-                axes.set_yticks(range(len(rows)), rows)
-                axes.set_ylim(len(rows) - 0.5, -0.5)
-            else:
-                axes.tick_params(axis="y", labelleft=False)
-        handles = [
-            Line2D([], [], ls="", marker=look.marker, ms=5.5, color=look.colour, label=kind)
-            for kind, look in looks.items()
-        ]
-        if missing:
-            handles.append(Line2D([], [], ls="", marker="x", ms=5, color="0.3", label="no result"))
-        figure.legend(
-            handles=handles,
-            loc="outside lower center",
-            ncols=min(5 if len(panels) > 1 else 4, len(handles)),
-            frameon=False,
-        )
-    return figure
-
-
-def curves(panels: Mapping[str, Sequence[Score]], looks: Mapping[str, Look], columns: int = 3) -> Figure:
-    """Evaluations during training: a panel for each data set; mean and range of the seeds of each kind."""
-    import matplotlib
-    from matplotlib.lines import Line2D
-
-    from waypost.figures import STYLE, new_figure, step_axis
-
-    columns = min(columns, len(panels))
-    rows = -(-len(panels) // columns)
-    with matplotlib.rc_context(STYLE):
-        figure = new_figure(max(3.6, 2.4 * columns + 0.3), 1.8 * rows + 0.5)
-        for place, (title, scores) in enumerate(panels.items()):
-            axes = figure.add_subplot(rows, columns, place + 1)
-            last = 1.0
-            for score in scores:
-                if not score.values:
-                    continue
-                colour, shape, line = looks[score.kind]
-                steps, values = evaluations(score)
-                axes.fill_between(steps, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.18, lw=0)
-                shown = shape if len(steps) < 30 else ""
-                axes.plot(steps, values.mean(axis=0), color=colour, lw=1.5, ls=line, marker=shown, ms=3)
-                last = max(last, float(steps.max()))
-            failed = [score.kind for score in scores if not score.values]
-            if failed:
-                words = f"no result: {', '.join(failed)}"
-                axes.text(0.5, 0.5, words, ha="center", va="center", fontsize=8, transform=axes.transAxes)
-            step_axis(axes, last)
-            axes.set_title(title, loc="left", fontsize=9, parse_math=False)
-            axes.set_ylabel("score" if place % columns == 0 else "")
-            if place + columns < len(panels):
-                axes.set_xlabel("")
-        handles = [
-            Line2D([], [], color=look.colour, lw=1.5, ls=look.line, marker=look.marker, ms=3, label=kind)
-            for kind, look in looks.items()
-        ]
-        fit = min(2 * columns, 5, len(handles))
-        figure.legend(handles=handles, loc="outside lower center", ncols=fit, frameon=False)
-    return figure
-
-
-def evaluations(score: Score) -> tuple[np.ndarray, np.ndarray]:
-    """The steps at which it was judged, and the scores then, (seeds, steps)."""
-    found: dict[int, list[float]] = {}
-    for run in score.runs:
-        for row in run.evaluations:
-            found.setdefault(int(row["step"]), []).append(float(row["score"]))
-    steps = sorted(found)
-    return np.array(steps), np.array([found[step] for step in steps]).T
-
-
-def curve_rows(scores: Iterable[Score]) -> list[Row]:
-    """Every evaluation as a line of a table."""
-    return [
-        {"data": score.data, "kind": score.kind, "step": row["step"], "seed": row["seed"], "score": row["score"]}
-        for score in scores
-        for run in score.runs
-        for row in run.evaluations
-    ]
+    kinds = []
+    for name in data:
+        made = recipe_of(name)
+        size = f" of {made[1]} transitions" if made and made[1] else ""
+        kinds.append("D4RL's files" if origin(name) == "d4rl" else f"replicas{size} recorded here")
+    return (
+        f"The data are {listed(dict.fromkeys(kinds))}; agents are evaluated in the environments of the replica suite. "
+        "The paper's numbers are of D4RL's."
+    )

@@ -31,16 +31,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
+from waypost.figures import STYLED, colour_bar, new_figure
 from waypost.studies.paper.experiment import Context, Drawing, Outcome, Row, Table
 from waypost.studies.paper.words import paragraphs
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 Cell = tuple[int, int]
 """A state: x to the right, y upwards."""
@@ -150,52 +152,40 @@ def solve(data: Sequence[Move]) -> Solution:
 
 
 def run(context: Context) -> Outcome:
-    trajectories = [*moves(UPPER), *moves(LOWER)]
     drawn = random_moves(SEED)
-    data = [*trajectories, *drawn]
+    parts = {"upper": moves(UPPER), "lower": moves(LOWER), "random": drawn}
+    data = [move for part in parts.values() for move in part]
     solution = solve(data)
+    trajectories = data[: -len(drawn)]
+    seeds = context.each(range(context.size.seeds), "draws")
+    draws = [_draw(seed, solve([*trajectories, *random_moves(seed)])) for seed in seeds]
+    paths: list[Row] = [
+        {"rule": rule, "path": number, "step": step, "x": x, "y": y}
+        for rule, found in solution.paths.items()
+        for number, path in enumerate(found, 1)
+        for step, (x, y) in enumerate(path)
+    ]
+    known: list[Row] = [{"x": x, "y": y, "value": solution.value.get((x, y))} for x in range(SIZE) for y in range(SIZE)]
+    transitions: list[Row] = [
+        {"part": part, "x": a[0], "y": a[1], "next_x": b[0], "next_y": b[1], "reward": reward(b)}
+        for part, found in parts.items()
+        for a, b in found
+    ]
+    count = "Steps of every path and of the recorded trajectories, and how many of them are in the data nowhere."
     tables = {
-        "counts": Table(
-            _counts(solution, data),
-            "Steps of every path and of the recorded trajectories, and how many of them are in the data nowhere.",
-            shown=True,
-        ),
-        "draws": Table(
-            [
-                _draw(seed, solve([*trajectories, *random_moves(seed)]))
-                for seed in context.each(range(context.size.seeds), "draws")
-            ],
-            "Steps of both rules for each draw of the random transitions.",
-        ),
-        "paths": Table(
-            [
-                {"rule": rule, "path": number, "step": step, "x": x, "y": y}
-                for rule, paths in solution.paths.items()
-                for number, path in enumerate(paths, 1)
-                for step, (x, y) in enumerate(path)
-            ],
-            "Every cell of every path.",
-        ),
-        "values": Table(
-            [{"x": x, "y": y, "value": solution.value.get((x, y))} for x in range(SIZE) for y in range(SIZE)],
-            "V of every cell; none where no recorded way leads to the goal.",
-        ),
-        "transitions": Table(
-            [
-                {"part": part, "x": a[0], "y": a[1], "next_x": b[0], "next_y": b[1], "reward": reward(b)}
-                for part, found in (("upper", moves(UPPER)), ("lower", moves(LOWER)), ("random", drawn))
-                for a, b in found
-            ],
-            "The data.",
-        ),
+        "counts": Table(_counts(solution, data), count, shown=True),
+        "draws": Table(draws, "Steps of both rules for each draw of the random transitions."),
+        "paths": Table(paths, "Every cell of every path."),
+        "values": Table(known, "V of every cell; none where no recorded way leads to the goal."),
+        "transitions": Table(transitions, "The data."),
     }
-    map_ = Drawing(
+    drawing = Drawing(
         draw(solution, drawn),
         "The data (thin), V of each cell from the data alone (number and colour) and every path of the two rules. "
         "Cells without a number have no recorded way to the goal.",
         f"Grid of {SIZE} by {SIZE} cells: blue paths along recorded arrows, shorter orange ones that cut corners.",
     )
-    return Outcome(_text(tables), {"stitching": map_}, tables)
+    return Outcome(_text(tables), {"stitching": drawing}, tables)
 
 
 def _counts(solution: Solution, data: Sequence[Move]) -> list[Row]:
@@ -230,7 +220,7 @@ def _text(tables: dict[str, Table]) -> str:
     # The shortest path stands first.
     same = (draws == [steps[ACTION][0], steps[STATE][0], steps[STATE][-1]]).all(axis=1)
     parts = [row["part"] for row in tables["transitions"].rows]
-    texts = (
+    return paragraphs(
         f"""
         The data are two trajectories of {_either(steps["recorded"], "and")} steps and {parts.count("random")} random
         transitions; V comes from them by dynamic programming. **Action-stitching**, bound to the actions recorded at
@@ -247,7 +237,6 @@ def _text(tables: dict[str, Table]) -> str:
         action-stitching.
         """,
     )
-    return paragraphs(*texts)
 
 
 def _either(items: Sequence[object], word: str = "or") -> str:
@@ -261,49 +250,42 @@ def _either(items: Sequence[object], word: str = "or") -> str:
 DATA_COLOUR, ACTION_COLOUR, STATE_COLOUR = "#00795a", "#0072b2", "#d55e00"
 
 
+@STYLED
 def draw(solution: Solution, drawn: Sequence[Move]) -> Figure:
     """Cells coloured by V, the data as thin arrows and the paths of the two rules beside them."""
-    import matplotlib
-    from matplotlib.colors import ListedColormap
-    from matplotlib.lines import Line2D
-
-    from waypost.figures import STYLE, colour_bar, new_figure
-
-    with matplotlib.rc_context(STYLE):
-        figure = new_figure(5.0, 4.9)
-        axes = figure.add_subplot()
-        value = np.full((SIZE, SIZE), np.nan)
-        for (x, y), known in solution.value.items():
-            value[y, x] = known
-        # The dark half of the map would swallow the arrows.
-        pale = ListedColormap(matplotlib.colormaps["Purples"](np.linspace(0.05, 0.62, 256)), "pale purple")
-        image = axes.imshow(value, origin="lower", cmap=pale)
-        colour_bar(figure, axes, image, "value V(s)")
-        for (x, y), known in solution.value.items():
-            axes.text(x + 0.45, y - 0.44, f"{known}", fontsize=7, color="0.2", ha="right", va="bottom")
-        axes.text(START[0] - 0.46, START[1] - 0.44, "start", fontsize=7, va="bottom", weight="bold")
-        axes.text(GOAL[0] + 0.45, GOAL[1] + 0.44, "goal", fontsize=7, ha="right", va="top", weight="bold")
-        for path in (UPPER, LOWER):
-            _arrows(axes, moves(path), (0, 0), color=DATA_COLOUR, width=1.1)
-        _arrows(axes, drawn, (0, 0), color=DATA_COLOUR, width=0.9, style=":")
-        for rule, colour, shift in ((ACTION, ACTION_COLOUR, (-0.13, 0.13)), (STATE, STATE_COLOUR, (0.13, -0.13))):
-            for path in solution.paths[rule]:
-                _arrows(axes, moves(path), shift, color=colour, width=2.2)
-        axes.set_xticks(np.arange(SIZE))
-        axes.set_yticks(np.arange(SIZE))
-        axes.set_xticks(np.arange(SIZE + 1) - 0.5, minor=True)
-        axes.set_yticks(np.arange(SIZE + 1) - 0.5, minor=True)
-        axes.grid(which="minor", color="0.8", lw=0.6)
-        axes.tick_params(which="both", length=0)
-        axes.set(xlabel="x", ylabel="y", xlim=(-0.5, SIZE - 0.5), ylim=(-0.5, SIZE - 0.5))
-        handles = [
-            Line2D([], [], color=DATA_COLOUR, lw=1.1, label="recorded trajectories"),
-            Line2D([], [], color=DATA_COLOUR, lw=1.1, ls=":", label="random transitions"),
-        ]
-        for rule, colour in ((ACTION, ACTION_COLOUR), (STATE, STATE_COLOUR)):
-            counts = _either([len(path) - 1 for path in solution.paths[rule]])
-            handles.append(Line2D([], [], color=colour, lw=2.2, label=f"{rule}: {counts} steps"))
-        figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False)
+    figure = new_figure(5.0, 4.9)
+    axes = figure.add_subplot()
+    value = np.full((SIZE, SIZE), np.nan)
+    for (x, y), known in solution.value.items():
+        value[y, x] = known
+    # The dark half of the map would swallow the arrows.
+    pale = ListedColormap(matplotlib.colormaps["Purples"](np.linspace(0.05, 0.62, 256)), "pale purple")
+    image = axes.imshow(value, origin="lower", cmap=pale)
+    colour_bar(figure, axes, image, "value V(s)")
+    for (x, y), known in solution.value.items():
+        axes.text(x + 0.45, y - 0.44, f"{known}", fontsize=7, color="0.2", ha="right", va="bottom")
+    axes.text(START[0] - 0.46, START[1] - 0.44, "start", fontsize=7, va="bottom", weight="bold")
+    axes.text(GOAL[0] + 0.45, GOAL[1] + 0.44, "goal", fontsize=7, ha="right", va="top", weight="bold")
+    for path in (UPPER, LOWER):
+        _arrows(axes, moves(path), (0, 0), color=DATA_COLOUR, width=1.1)
+    _arrows(axes, drawn, (0, 0), color=DATA_COLOUR, width=0.9, style=":")
+    for rule, colour, shift in ((ACTION, ACTION_COLOUR, (-0.13, 0.13)), (STATE, STATE_COLOUR, (0.13, -0.13))):
+        for path in solution.paths[rule]:
+            _arrows(axes, moves(path), shift, color=colour, width=2.2)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_ticks(np.arange(SIZE))
+        axis.set_ticks(np.arange(SIZE + 1) - 0.5, minor=True)
+    axes.grid(which="minor", color="0.8", lw=0.6)
+    axes.tick_params(which="both", length=0)
+    axes.set(xlabel="x", ylabel="y", xlim=(-0.5, SIZE - 0.5), ylim=(-0.5, SIZE - 0.5))
+    handles = [
+        Line2D([], [], color=DATA_COLOUR, lw=1.1, label="recorded trajectories"),
+        Line2D([], [], color=DATA_COLOUR, lw=1.1, ls=":", label="random transitions"),
+    ]
+    for rule, colour in ((ACTION, ACTION_COLOUR), (STATE, STATE_COLOUR)):
+        counts = _either([len(path) - 1 for path in solution.paths[rule]])
+        handles.append(Line2D([], [], color=colour, lw=2.2, label=f"{rule}: {counts} steps"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False)
     return figure
 
 
@@ -311,17 +293,8 @@ def _arrows(
     axes: Axes, found: Sequence[Move], shift: tuple[float, float], *, color: str, width: float, style: str = "-"
 ) -> None:
     """Moves as arrows from cell to cell; each move once."""
-    for (x0, y0), (x1, y1) in dict.fromkeys(found):
-        axes.annotate(
-            "",
-            (x1 + shift[0], y1 + shift[1]),
-            (x0 + shift[0], y0 + shift[1]),
-            arrowprops={
-                "arrowstyle": f"-|>,head_length={0.28 + 0.06 * width},head_width={0.1 + 0.05 * width}",
-                "color": color,
-                "lw": width,
-                "ls": style,
-                "shrinkA": 0,
-                "shrinkB": 0,
-            },
-        )
+    head = f"-|>,head_length={0.28 + 0.06 * width},head_width={0.1 + 0.05 * width}"
+    look = {"arrowstyle": head, "color": color, "lw": width, "ls": style, "shrinkA": 0, "shrinkB": 0}
+    for move in dict.fromkeys(found):
+        start, end = ((x + shift[0], y + shift[1]) for x, y in move)
+        axes.annotate("", end, start, arrowprops=look)
