@@ -22,14 +22,14 @@ def run() -> waypost.Run:
 
 
 def test_maps_show_what_the_agent_says(run: waypost.Run) -> None:
-    maps = worlds(run.agent, waypost.task("four-rooms-key"), waypost.Protocol(episodes=3, seed=1))
+    maps = worlds(run.policy, waypost.task("four-rooms-key"), waypost.Protocol(episodes=3, seed=1))
     assert [words for words, _ in maps] == ["Without the key", "With the key"]
     for key, (_, world) in enumerate(maps):
         row, column = 20, 25
         place = [world.grid_x[column], world.grid_y[row], key]
-        assert world.value[row, column] == pytest.approx(run.agent.value(place), rel=1e-4)
+        assert world.value[row, column] == pytest.approx(run.policy.value(place), rel=1e-4)
         state = np.array([*world.arrow_points[7], key])
-        assert world.arrow_targets[7] == pytest.approx(run.agent.guide(state)[:2], rel=1e-4)
+        assert world.arrow_targets[7] == pytest.approx(run.policy.guide(state)[:2], rel=1e-4)
         assert np.isnan(world.value[0]).all()
     assert [len(world.rollouts) for _, world in maps] == [3, 0]
 

@@ -64,14 +64,14 @@ def test_a_new_reward_turns_the_guide_round_and_leaves_the_executor(tmp_path: Pa
     first = waypost.train("por", "t-maze", steps=2_500, env="none", rewards="goal", out=tmp_path / "first")
     adapted = waypost.adapt(tmp_path / "first", reward=f"{reward}:west", out=tmp_path / "second")
     place = np.array([-2.0, 0.0], np.float32)
-    assert first.agent.guide(place)[0] > -2.0
-    assert adapted.run.agent.guide(place)[0] < -2.0
-    assert adapted.run.agent.act(place)[0] < 0 < first.agent.act(place)[0]
-    assert same(adapted.run.agent.agent.executor, first.agent.agent.executor)  # type: ignore[attr-defined]
+    assert first.policy.guide(place)[0] > -2.0
+    assert adapted.run.policy.guide(place)[0] < -2.0
+    assert adapted.run.policy.act(place)[0] < 0 < first.policy.act(place)[0]
+    assert same(adapted.run.policy.agent.executor, first.policy.agent.executor)  # type: ignore[attr-defined]
     assert adapted.run.plan.rewards == "goal"
     assert adapted.seconds_before == first.result["seconds"]
     # The saved one is whole: it acts by itself.
-    assert np.array_equal(Policy.load(tmp_path / "second").act(place), adapted.run.agent.act(place))
+    assert np.array_equal(Policy.load(tmp_path / "second").act(place), adapted.run.policy.act(place))
 
 
 def test_the_runs_settings_are_the_ground(run: Path, reward: str) -> None:
@@ -101,9 +101,9 @@ def test_data_without_actions_make_the_same_guide(run: Path, tmp_path: Path) -> 
     data = waypost.load("t-maze").without_actions()
     waypost.save(data, tmp_path / "seen.npz")
     adapted = waypost.adapt(run, tmp_path / "seen.npz", env="none")
-    old = waypost.load_run(run).agent
-    assert same(adapted.run.agent.agent.executor, old.agent.executor)  # type: ignore[attr-defined]
-    assert same(adapted.run.agent.agent.guide_part, old.agent.guide_part)  # type: ignore[attr-defined]
+    old = waypost.load_run(run).policy
+    assert same(adapted.run.policy.agent.executor, old.agent.executor)  # type: ignore[attr-defined]
+    assert same(adapted.run.policy.agent.guide_part, old.agent.guide_part)  # type: ignore[attr-defined]
 
 
 @pytest.mark.slow
@@ -112,7 +112,7 @@ def test_an_executor_that_reads_fewer_columns_serves_a_task_that_has_more(tmp_pa
     waypost.train("por", "four-rooms", steps=4, env="none", rewards="goal", out=tmp_path / "rooms", **TINY)
     adapted = waypost.adapt(tmp_path / "rooms", "four-rooms-key", env="none", steps=3)
     assert adapted.run.plan.config.executor_inputs == (0, 1)
-    assert adapted.run.agent.act(np.array([1.0, 1.0, 0.0], np.float32)).shape == (2,)
+    assert adapted.run.policy.act(np.array([1.0, 1.0, 0.0], np.float32)).shape == (2,)
 
 
 def test_the_command_line_says_what_it_cost(

@@ -68,7 +68,7 @@ def test_every_algorithm_is_trained_as_if_alone(finished: tuple[Comparison, Path
     assert entry.mean == alone.result["mean"]["score"]
     assert entry.steps == 20
     assert entry.run is not None
-    assert np.array_equal(entry.run.agent.act([5.0, 1.0]), alone.agent.act([5.0, 1.0]))
+    assert np.array_equal(entry.run.policy.act([5.0, 1.0]), alone.policy.act([5.0, 1.0]))
     assert (out / "t-maze" / "bc" / "result.json").is_file()
 
 

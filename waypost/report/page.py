@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from waypost.figures import AXIS_LABELS, curves, maps, to_png, to_svg
 from waypost.figures.curves import Table
 from waypost.figures.maps import World
+from waypost.statistics import spread, spread_name
 
 DASH = "\N{EN DASH}"
 SPACE = "\N{NO-BREAK SPACE}"

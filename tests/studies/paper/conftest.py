@@ -64,8 +64,8 @@ def cheap_evaluations(monkeypatch: pytest.MonkeyPatch) -> None:
         def score(self, agent: Any) -> float:
             return float(sum(np.asarray(leaf, float).sum() for leaf in jax.tree.leaves(agent)) % 100)
 
-    monkeypatch.setattr("waypost.training.runs.rollouts", Evaluated)
-    monkeypatch.setattr("waypost.training.runs.check", lambda agent, task: None)
+    monkeypatch.setattr("waypost.training.trainer.rollouts", Evaluated)
+    monkeypatch.setattr("waypost.training.trainer.check", lambda agent, task: None)
 
 
 def made_up(algorithm: str, data: str, scores: list[float], steps: int = 100, directory: Path | None = None) -> Run:

@@ -68,15 +68,15 @@ def test_an_executor_is_trained_alone_and_has_the_guide_of_its_seed(
     assert (guide.plan.config.training, guide.plan.preset, joined.plan.preset) == ("guide", *["hopper-medium"] * 2)
     assert (fingerprint(guide), fingerprint(joined)) == (dataset.fingerprint(), seen.fingerprint())
     assert len(seen) == 10
-    assert guide.agent.agent.executor is None
-    parts = [(run.agent.agent.guide_part, run.agent.agent.value_part) for run in (guide, joined)]
+    assert guide.policy.agent.executor is None
+    parts = [(run.policy.agent.guide_part, run.policy.agent.value_part) for run in (guide, joined)]
     assert all(np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, parts), strict=True))
     (again,) = ablation._train(context, dataset, seen, variant)
     assert {path: path.stat().st_mtime_ns for path in context.runs.rglob("result.json")} == stamps
     assert again.result == joined.result
-    agent = joined.agent.agent
+    agent = joined.policy.agent
     other = replace(agent, guide_part=jax.tree.map(lambda leaf: np.asarray(leaf) + 1, agent.guide_part))
-    changed = replace(joined, policies=[replace(joined.agent, agent=other)])
+    changed = replace(joined, policies=[replace(joined.policy, agent=other)])
     with pytest.raises(WaypostError, match="has another guide than"):
         require_same_parts(changed, guide, "value_part", "guide_part")
 

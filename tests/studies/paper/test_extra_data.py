@@ -96,7 +96,7 @@ def test_a_mix_keeps_the_executor_of_main_and_needs_no_actions(
 
 
 def same(one: Any, other: Any, part: str) -> bool:
-    leaves = [jax.tree.leaves(getattr(run.agent.agent, part)) for run in (one, other)]
+    leaves = [jax.tree.leaves(getattr(run.policy.agent, part)) for run in (one, other)]
     return all(np.array_equal(a, b) for a, b in zip(*leaves, strict=True))
 
 

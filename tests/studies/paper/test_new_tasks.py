@@ -30,7 +30,7 @@ def test_b_and_c_learn_without_actions_and_keep_the_executor(tmp_path: Path, mon
     stamps = again()
     folder = tmp_path / "new-tasks"
     runs = {name: load_run(folder / "runs" / "quick" / name) for name in "ABC"}
-    executor = jax.tree.leaves(runs["A"].agent.agent.executor)  # type: ignore[attr-defined]
+    executor = jax.tree.leaves(runs["A"].policy.agent.executor)  # type: ignore[attr-defined]
     for name in "BC":
         assert runs[name].plan.config.training == "guide"
         assert runs[name].plan.task == new_tasks.TASKS[name][0]
