@@ -95,8 +95,8 @@ class Worker:
         self.peak = 0
         threading.Thread(target=self._watch, daemon=True).start()
         begun = time.perf_counter()
-        from waypost.data.columns import Columns
         from waypost.data.large import obtain
+        from waypost.data.roles import Columns
 
         dataset, _ = obtain(path, Columns(), "always" if way == "streamed" else "never", lambda: None)
         self.opening = time.perf_counter() - begun

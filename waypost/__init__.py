@@ -10,31 +10,35 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from waypost.agents import ALGORITHMS
-    from waypost.api import adapt, compare, train
-    from waypost.data.columns import Columns
-    from waypost.data.convert import convert
-    from waypost.data.dataset import Dataset, concatenate
-    from waypost.data.inspection import inspect
-    from waypost.data.mapped import NpzWriter
-    from waypost.data.sources import load, save
-    from waypost.envs.tasks import TASKS, Protocol, Task, task
-    from waypost.errors import DivergenceError, InterruptedRun, WaypostError
-    from waypost.recording.replicas import collect
-    from waypost.studies.adaptation import Adaptation
-    from waypost.studies.comparison import Comparison
-    from waypost.studies.diagnosis import Diagnosis, diagnose
-    from waypost.training.callbacks import Callback
-    from waypost.training.policy import Policy
-    from waypost.training.runs import Run, evaluate, load_run
-    from waypost.types import Labels
+    from waypost.agents import ALGORITHMS as ALGORITHMS
+    from waypost.api import adapt as adapt, compare as compare, train as train
+    from waypost.data.convert import convert as convert
+    from waypost.data.dataset import Dataset as Dataset, concatenate as concatenate
+    from waypost.data.inspection import inspect as inspect
+    from waypost.data.mapped import NpzWriter as NpzWriter
+    from waypost.data.roles import Columns as Columns
+    from waypost.data.sources import load as load, save as save
+    from waypost.envs.tasks import TASKS as TASKS, Protocol as Protocol, Task as Task, task as task
+    from waypost.errors import (
+        DivergenceError as DivergenceError,
+        InterruptedRun as InterruptedRun,
+        WaypostError as WaypostError,
+    )
+    from waypost.recording.replicas import collect as collect
+    from waypost.studies.adaptation import Adaptation as Adaptation
+    from waypost.studies.comparison import Comparison as Comparison
+    from waypost.studies.diagnosis import Diagnosis as Diagnosis, diagnose as diagnose
+    from waypost.training.callbacks import Callback as Callback
+    from waypost.training.policy import Policy as Policy
+    from waypost.training.runs import Run as Run, evaluate as evaluate, load_run as load_run
+    from waypost.types import Labels as Labels
 
     __version__: str
 
 _PLACES = {
     "agents": ("ALGORITHMS",),
     "api": ("adapt", "compare", "train"),
-    "data.columns": ("Columns",),
+    "data.roles": ("Columns",),
     "data.convert": ("convert",),
     "data.dataset": ("Dataset", "concatenate"),
     "data.inspection": ("inspect",),
@@ -54,38 +58,7 @@ _PLACES = {
 _PLACE_OF = {name: place for place, names in _PLACES.items() for name in names}
 """Where everything is. It is imported when it is asked for: `waypost --help` needs no JAX, a recording no networks."""
 
-__all__ = [
-    "ALGORITHMS",
-    "TASKS",
-    "Adaptation",
-    "Callback",
-    "Columns",
-    "Comparison",
-    "Dataset",
-    "Diagnosis",
-    "DivergenceError",
-    "InterruptedRun",
-    "Labels",
-    "NpzWriter",
-    "Policy",
-    "Protocol",
-    "Run",
-    "Task",
-    "WaypostError",
-    "adapt",
-    "collect",
-    "compare",
-    "concatenate",
-    "convert",
-    "diagnose",
-    "evaluate",
-    "inspect",
-    "load",
-    "load_run",
-    "save",
-    "task",
-    "train",
-]
+__all__ = [*_PLACE_OF]
 
 
 def __getattr__(name: str) -> Any:

@@ -13,10 +13,10 @@ from samples import walk
 
 import waypost.data.large as large
 from waypost.agents.por import POR, Config
-from waypost.data.columns import Columns
 from waypost.data.dataset import Dataset
 from waypost.data.large import obtain
 from waypost.data.mapped import NpzWriter, is_mapped, map_npz
+from waypost.data.roles import Columns
 from waypost.data.sources import save
 from waypost.data.stream import Stream, divide, sample, zeros
 from waypost.errors import WaypostError

@@ -29,10 +29,10 @@ from waypost.studies.comparison import (
     _ranked,
     as_csv,
     as_markdown,
+    compare as train_all,
     read_settings,
     with_total_updates,
 )
-from waypost.studies.comparison import compare as train_all
 from waypost.training.plan import plan
 
 ONE = Protocol(every=0, episodes=2)

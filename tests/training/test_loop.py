@@ -13,8 +13,7 @@ import pytest
 from samples import TINY, walk
 
 from waypost.agents.agent import Algorithm, Stage
-from waypost.agents.bc import BC
-from waypost.agents.bc import Config as BCConfig
+from waypost.agents.bc import BC, Config as BCConfig
 from waypost.agents.por import POR, Config
 from waypost.data.stream import Stream
 from waypost.errors import DivergenceError, WaypostError

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from waypost.data.columns import Columns
+from waypost.data.roles import Columns
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,13 @@
-"""Which fields of a source play which role, and what becomes of them.
+"""From the fields of a source to a Dataset, by the roles that `Columns` gives them.
 
 A source is a mapping from field names to arrays of one length: the columns of a table, the arrays of an HDF5 or .npz
-file. `Columns` says which of them are observations, actions, rewards and so on; what it leaves open is found by the
-names people use.
+file. What `Columns` leaves open is found by the names people use.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
@@ -17,66 +16,9 @@ import numpy as np
 
 from waypost.data import validation
 from waypost.data.dataset import STORED_AS_INTEGERS, Dataset
+from waypost.data.roles import USUAL, Columns
 from waypost.errors import WaypostError
 
-
-@dataclass(frozen=True)
-class Columns:
-    """Which fields of a source play which role: columns of a table, arrays of a file, keys of a Minari set.
-
-    Roles that are left out are found by the names people use (`obs`, `action_0`, `reward`, `terminated`, ...).
-    """
-
-    observations: tuple[str, ...] = ()
-    """Fields that make up the state, in this order; `imu_*` stands for all that begin so."""
-    actions: tuple[str, ...] = ()
-    """Fields that make up the action."""
-    rewards: str | None = None
-    """The reward of each row."""
-    next_observations: tuple[str, ...] = ()
-    """Fields that make up the next state; by default the following row's state."""
-    terminals: str | None = None
-    """1 where the task ended: reached, fallen, broken. Not where recording merely stopped."""
-    timeouts: str | None = None
-    """1 where recording stopped although the task had not ended."""
-    episode: str | None = None
-    """A number or name that is the same in all rows of an episode."""
-    time: str | None = None
-    """Rows of an episode are put in this order; by default they are taken as they come."""
-    choices: int | None = None
-    """How many discrete actions there are, stored as 0 to N - 1; 0: actions are continuous; by default inferred."""
-
-    def __bool__(self) -> bool:
-        return self.choices is not None or self.roles
-
-    @property
-    def roles(self) -> bool:
-        """Whether any field is given a role."""
-        return any(getattr(self, role) for role in USUAL)
-
-    def declared(self, dataset: Dataset) -> Dataset:
-        """The data with actions discrete or continuous as `choices` says, if it says anything."""
-        return dataset if self.choices is None else dataset.with_action_count(self.choices)
-
-
-def columns_from_json(record: dict[str, Any]) -> Columns:
-    roles: dict[str, Any] = {role: tuple(value) if isinstance(value, list) else value for role, value in record.items()}
-    return Columns(**roles)
-
-
-USUAL = {
-    "observations": "observations observation observation.state obs state states "
-    "observations.* observation.* observation_* obs_* state_*",
-    "actions": "actions action actions.* action.* action_*",
-    "rewards": "rewards reward next.reward",
-    "next_observations": "next_observations next_observation next_obs next_state next_states "
-    "next_observations.* next_observation.* next_observation_* next_obs_* next_state_*",
-    "terminals": "terminals terminal terminated terminations done dones next.done",
-    "timeouts": "timeouts timeout truncated truncations",
-    "episode": "episode episode_id episode_index episodes",
-    "time": "",
-}
-"""Names by which a role is found, best first; where it has no field of its own, its columns are found by a prefix."""
 MOST_INFERRED = 1000
 """Integer actions that reach this are taken as continuous unless somebody says otherwise."""
 

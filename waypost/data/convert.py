@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from waypost.data.columns import Columns
 from waypost.data.dataset import Dataset
 from waypost.data.mapped import NpzWriter
+from waypost.data.roles import Columns
 from waypost.data.sources import Source, load, parts, recorded_task, writer, writing
 from waypost.types import Count
 

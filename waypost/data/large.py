@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from waypost.data.columns import Columns
 from waypost.data.dataset import Dataset
 from waypost.data.mapped import is_mapped, map_npz, mappable
+from waypost.data.roles import Columns
 from waypost.data.sources import load
 from waypost.errors import WaypostError
 from waypost.resources import available_memory

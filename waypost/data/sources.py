@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from waypost.data.columns import Columns, build
+from waypost.data.columns import build
 from waypost.data.dataset import Dataset, concatenate
 from waypost.data.formats import BY_SUFFIX, FILES, MINARI, SUFFIXES, TABLE, minari_folder
+from waypost.data.roles import Columns
 from waypost.errors import WaypostError
 from waypost.types import Count
 

@@ -11,16 +11,14 @@ from typing import Any
 import numpy as np
 
 from waypost.envs.layout import Layout
-from waypost.envs.tasks import Protocol, Task
-from waypost.envs.tasks import task as find_task
+from waypost.envs.tasks import Protocol, Task, task as find_task
 from waypost.errors import WaypostError
 from waypost.figures.curves import as_table
 from waypost.figures.maps import World
 from waypost.files import write_text
 from waypost.report.page import Report, render_report
 from waypost.training.callbacks import Callback
-from waypost.training.evaluation import MEASURES
-from waypost.training.evaluation import rollouts as run_episodes
+from waypost.training.evaluation import MEASURES, rollouts as run_episodes
 from waypost.training.policy import Policy
 from waypost.training.runs import Run
 

@@ -22,10 +22,9 @@ import numpy as np
 from waypost import statistics
 from waypost.agents import ALGORITHMS, algorithm, find_entry
 from waypost.agents.agent import Spec
-from waypost.data.columns import Columns
 from waypost.data.large import obtain
-from waypost.envs.tasks import Protocol, common_suite
-from waypost.envs.tasks import task as find_task
+from waypost.data.roles import Columns
+from waypost.envs.tasks import Protocol, common_suite, task as find_task
 from waypost.errors import WaypostError
 from waypost.files import table
 from waypost.statistics import Estimate, Profile

@@ -11,12 +11,11 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from tyro.conf import Fixed, arg
 
 from waypost.agents import find_entry
-from waypost.data.columns import Columns, columns_from_json
 from waypost.data.dataset import Dataset
 from waypost.data.large import Choice
+from waypost.data.roles import Columns, columns_from_json
 from waypost.data.sources import recorded_task
-from waypost.envs.tasks import TASKS, Protocol
-from waypost.envs.tasks import task as find_task
+from waypost.envs.tasks import TASKS, Protocol, task as find_task
 from waypost.errors import WaypostError
 from waypost.files import read_json
 from waypost.training import presets

@@ -20,8 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from waypost.envs.tasks import Task
-from waypost.envs.tasks import task as find_task
+from waypost.envs.tasks import Task, task as find_task
 from waypost.errors import WaypostError
 from waypost.files import read_arrays, read_json
 from waypost.statistics import summarise

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from waypost.data.columns import Columns
 from waypost.data.dataset import Dataset
 from waypost.data.inspection import doubts, inspect
 from waypost.data.inspection.checks import TEXTS
 from waypost.data.inspection.findings import Finding, Inspection, Spread, Support
+from waypost.data.roles import Columns
 from waypost.data.sources import load
 from waypost.errors import WaypostError
 

@@ -23,8 +23,7 @@ from waypost.data.sources import recipe_of
 from waypost.envs.tasks import Protocol
 from waypost.errors import InterruptedRun, WaypostError
 from waypost.figures import new_figure
-from waypost.studies.paper import EXPERIMENTS, experiment
-from waypost.studies.paper import run as module
+from waypost.studies.paper import EXPERIMENTS, experiment, run as module
 from waypost.studies.paper.experiment import Context, Drawing, Experiment, Outcome, Size, Table, over_seeds
 from waypost.studies.paper.run import finished, read_record
 from waypost.training.callbacks import Callback

@@ -7,8 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from waypost.data.columns import Columns
 from waypost.data.dataset import Dataset
+from waypost.data.roles import Columns
 from waypost.files import reading
 from waypost.resources import require
 from waypost.types import Count

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from waypost.data.columns import Columns, Fields, build, infer_discrete, merge_final_states, unchecked
+from waypost.data.columns import Fields, build, infer_discrete, merge_final_states, unchecked
 from waypost.data.dataset import Dataset
+from waypost.data.roles import Columns
 from waypost.errors import WaypostError
 from waypost.resources import available_memory
 

@@ -12,9 +12,10 @@ from typing import Any
 import h5py
 import numpy as np
 
-from waypost.data.columns import Columns, Fields
+from waypost.data.columns import Fields
 from waypost.data.dataset import Dataset
 from waypost.data.formats.arrays import MARK, facts_of, from_arrays, plausible, rows_of, task_of
+from waypost.data.roles import Columns
 from waypost.files import replacing
 
 

@@ -17,10 +17,11 @@ from minari.dataset.minari_storage import MinariStorage
 from minari.serialization import deserialize_space
 from minari.storage.datasets_root_dir import get_dataset_path
 
-from waypost.data.columns import Columns, unchecked
+from waypost.data.columns import unchecked
 from waypost.data.dataset import Dataset
 from waypost.data.formats import minari_folder
 from waypost.data.formats.arrays import MARK, facts_of, plausible, read_facts, task_of
+from waypost.data.roles import Columns
 from waypost.errors import WaypostError
 from waypost.types import Count
 

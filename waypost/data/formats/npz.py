@@ -13,9 +13,10 @@ from typing import IO, Any
 import numpy as np
 from numpy.lib import format as npy
 
-from waypost.data.columns import Columns, Fields
+from waypost.data.columns import Fields
 from waypost.data.dataset import Dataset
 from waypost.data.formats.arrays import MARK, facts_of, from_arrays, plausible, rows_of, task_of
+from waypost.data.roles import Columns
 from waypost.files import replacing
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import csv
-from pyarrow import parquet as pq
+from pyarrow import csv, parquet as pq
 
-from waypost.data.columns import Columns, build
+from waypost.data.columns import build
 from waypost.data.dataset import Dataset
 from waypost.data.formats.arrays import BOUNDS, MARK, facts_of, known_count, ours, plausible, rows_of, task_of
+from waypost.data.roles import Columns
 from waypost.errors import WaypostError
 from waypost.files import replacing
 

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from waypost.data.columns import Columns
 from waypost.data.dataset import Dataset
 from waypost.data.inspection.checks import QUICK, THOROUGH, not_finite, repeated
 from waypost.data.inspection.findings import LEVELS, Inspection, Spread, Support
 from waypost.data.inspection.measurements import Measurements, infinities_as_nan, repeated_rows
+from waypost.data.roles import Columns
 from waypost.data.sources import Source, read
 
 
