@@ -70,16 +70,10 @@ def run_paper(command: options.Paper) -> None:
     from waypost.studies.paper.run import changes, finished, run
 
     if command.name != "list":
+        asked = {name: value for name, value in vars(command).items() if name not in ("json", "algos", "evaluation")}
         record = run(
-            command.name,
-            command.out,
-            quick=command.quick,
-            seeds=command.seeds,
-            steps=command.steps,
-            data=command.data,
+            **asked,
             algorithms=command.algos,
-            settings=command.settings,
-            runs=command.runs,
             evaluation=command.evaluation.given,
             progress=TrainingBar(),
             counting=counting_bar,
@@ -128,19 +122,8 @@ def run_adapt(command: options.Adapt) -> None:
     from waypost.studies.adaptation import adapt
 
     out = command.out or Path(f"{command.run}-adapted")
-    changed = {name: getattr(command, name) for name in ("tau", "inverse_temperature")}
-    adapted = adapt(
-        command.run,
-        command.data,
-        reward=command.reward,
-        out=out,
-        resume=command.resume,
-        env=command.env,
-        rewards=command.rewards,
-        steps=command.steps,
-        progress=TrainingBar(),
-        **{name: value for name, value in changed.items() if value is not None},
-    )
+    given = {name: value for name, value in vars(command).items() if value is not None and name != "json"}
+    adapted = adapt(**{**given, "out": out}, progress=TrainingBar())
     show(adapted.run.result)
     screen.print(adapted.words(), f"report: {out / 'report.html'}", sep="\n", soft_wrap=True)
     _print_json(command.json, adapted.to_json())
@@ -202,17 +185,7 @@ def run_convert(command: options.Convert) -> None:
     from waypost.data.convert import convert
 
     with counting_bar("transitions") as progress:
-        rows = convert(
-            command.source,
-            command.out,
-            columns=command.columns,
-            top=command.top,
-            slice=command.slice,
-            drop_actions=command.drop_actions,
-            drop_rewards=command.drop_rewards,
-            overwrite=command.overwrite,
-            progress=progress,
-        )
+        rows = convert(**vars(command), progress=progress)
     screen.print(f"{rows} transitions: {command.out}", soft_wrap=True)
 
 

@@ -27,6 +27,7 @@ import numpy as np
 from waypost.agents.agent import Agent, Algorithm, Array, Columns, Stage
 from waypost.data.stream import Stream, Window
 from waypost.errors import DivergenceError
+from waypost.resources import cores
 from waypost.training.checkpoint import flatten, unflatten
 
 CHUNK_AXES = (0, 0, None, None, None)
@@ -267,10 +268,9 @@ def _chunk(algorithm: Algorithm, stage: Stage, steps: int) -> Callable[..., Any]
 
 def learning_devices() -> list[jax.Device]:
     """The devices to learn on; a CPU is divided into one per core, unless JAX is already running as it is."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if "host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
         with suppress(RuntimeError):
-            jax.config.update("jax_num_cpu_devices", cores)
+            jax.config.update("jax_num_cpu_devices", cores())
     return jax.local_devices()
 
 
