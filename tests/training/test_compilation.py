@@ -6,7 +6,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import jax
 import pytest
 
 from waypost.training import compilation
@@ -46,11 +48,23 @@ def test_the_second_training_of_the_same_shape_compiles_nothing(tmp_path: Path) 
     assert folder.name.startswith("jax-")
 
 
-def test_the_cache_can_be_switched_off_and_jaxs_own_is_left_alone(tmp_path: Path) -> None:
-    own = tmp_path / "own"
-    assert started("off")[:2] == (0, 0)
-    started(str(tmp_path / "ours"), JAX_COMPILATION_CACHE_DIR=str(own))
-    assert not (tmp_path / "ours").exists()
+def test_the_cache_can_be_switched_off_and_jaxs_own_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep = compilation.keep_programs.__wrapped__
+    monkeypatch.setenv("WAYPOST_CACHE", str(tmp_path / "ours"))
+    assert jax.config.jax_compilation_cache_dir  # the tests' own
+    assert keep() is None
+    nothing_set = SimpleNamespace(jax_compilation_cache_dir=None, update=lambda *_: None)
+    monkeypatch.setattr(compilation, "jax", SimpleNamespace(config=nothing_set, __version__="0"))
+    folder = keep()
+    assert folder is not None
+    assert folder.parent == tmp_path / "ours"
+    monkeypatch.setenv("WAYPOST_CACHE", "off")
+    assert keep() is None
+    monkeypatch.setenv("WAYPOST_CACHE", str(folder / "a-file" / "below"))
+    (folder / "a-file").touch()
+    assert keep() is None
 
 
 def test_the_oldest_programs_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

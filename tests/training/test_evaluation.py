@@ -163,7 +163,7 @@ def test_an_agent_of_another_task_is_refused() -> None:
         rollouts([Constant(jnp.array([1.0]))], task("four-rooms"), 2)
 
 
-# -- numbered actions --------------------------------------------------------------------------------
+# -- discrete actions --------------------------------------------------------------------------------
 
 
 class Dial(gym.Env[np.ndarray, int]):
@@ -216,9 +216,9 @@ def test_agents_and_environments_of_different_actions_are_refused() -> None:
                 judge()
 
     of_three, vector = Chooser(Choices(3), jnp.array(0.0)), Constant(jnp.array([1.0]))
-    refuse(of_three, DIAL, r"task dial has 4 numbered actions, the agent gives the number of one of 3 actions; .*--env")
+    refuse(of_three, DIAL, r"task dial has 4 discrete actions, the agent gives the number of one of 3 actions; .*--env")
     refuse(of_three, DIAL, r"--columns.choices 4$")
-    refuse(vector, DIAL, r"task dial has 4 numbered actions, the agent gives actions of shape \(1,\); .*--env")
+    refuse(vector, DIAL, r"task dial has 4 discrete actions, the agent gives actions of shape \(1,\); .*--env")
     refuse(
         of_three, COUNTDOWN, r"takes actions of shape \(1,\), the agent gives the number of one of 3 actions; .*--env"
     )

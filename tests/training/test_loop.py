@@ -314,10 +314,10 @@ def test_the_next_window_is_under_way_and_none_after_the_last() -> None:
     subject = streamed()
     stage = subject.algorithm.stages[0]
     subject.advance(stage, 1)
-    assert subject.source._ahead is not None
-    assert subject.source._ahead.index == 1
+    assert subject.source._pending is not None
+    assert subject.source._pending[0] == 1
     subject.advance(stage, STEPS - 1)
-    assert subject.source._ahead is None, "the 12 steps need no fourth window"
+    assert subject.source._pending is None, "the 12 steps need no fourth window"
     subject.close()
     assert threads() == []
 

@@ -398,7 +398,7 @@ def test_a_streamed_run_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.slow
-def test_numbered_actions_stream_resume_and_save_to_the_same_bits(
+def test_discrete_actions_stream_resume_and_save_to_the_same_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = walk(240)

@@ -1,8 +1,8 @@
-"""Judging agents in a simulator: many episodes at once, one batched action call per step."""
+"""Evaluation in a simulator: many episodes at once, one batched action call per step."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from waypost.agents.agent import Agent, Array, Memory
 from waypost.agents.nets import Choices
 from waypost.envs.tasks import Task
 from waypost.errors import WaypostError
+from waypost.types import Count
 
 MEASURES = ("return", "score", "success_rate", "episode_length")
 MOST_ENVIRONMENTS = 100
@@ -54,11 +55,11 @@ def rollouts(
     seed: int = 0,
     paths: bool = False,
     environments: int = MOST_ENVIRONMENTS,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Count | None = None,
 ) -> Episodes:
     """Run every agent for `episodes` episodes.
 
-    Episode j starts from seed + j whoever runs it, so agents meet the same starts and the result does not
+    Episode j starts from seed + j for every agent, so all meet the same starts and the result does not
     depend on how many environments step together. Every started episode counts, short or long.
     """
     width = min(episodes, environments)
@@ -146,7 +147,7 @@ def _check_actions(space: Any, actions: Any, choices: set[int], task: Task) -> N
     if isinstance(space, gym.spaces.Discrete):
         if not numbers or (choices and choices != {int(space.n)}):
             raise WaypostError(
-                f"task {task.name} has {space.n} numbered actions, the agent gives {gives}; {fits}, or say when "
+                f"task {task.name} has {space.n} discrete actions, the agent gives {gives}; {fits}, or say when "
                 f"training that the data's actions are such numbers: --columns.choices {space.n}"
             )
     elif not isinstance(space, gym.spaces.Box):
@@ -156,7 +157,7 @@ def _check_actions(space: Any, actions: Any, choices: set[int], task: Task) -> N
 
 
 def _choices(agents: Agent) -> set[int]:
-    """How many numbered actions the agents choose among, as far as their parts tell."""
+    """How many discrete actions the agents choose among, as far as their parts tell."""
     parts = jax.tree.leaves(agents, is_leaf=lambda part: isinstance(part, Choices))
     return {part.count for part in parts if isinstance(part, Choices)}
 
@@ -168,7 +169,7 @@ def _run(
     width: int,
     seed: int,
     paths: bool,
-    progress: Callable[[int, int], None] | None,
+    progress: Count | None,
 ) -> Episodes:
     total = actor.count * width
     space = envs.single_action_space

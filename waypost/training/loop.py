@@ -115,7 +115,7 @@ class Learner:
         return {name: np.sum([share * means[name] for share, means in parts], axis=0) for name in parts[0][1]}
 
     def close(self) -> None:
-        """End what goes on in the background; to go on learning is still possible."""
+        """End what runs in the background; learning can still continue."""
         self.source.close()
 
     def _enter_window(self) -> None:
