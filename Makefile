@@ -16,8 +16,9 @@ $(VENV)/.installed: pyproject.toml
 demo: $(VENV)/.installed
 	$(BIN)/waypost demo --out $(RUN) --resume
 
+# Branch coverage, of the processes that tests start too; the least of it is what it was when it was first measured.
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -n auto --dist loadfile --durations 20
+	$(BIN)/python -m pytest -n auto --dist worksteal --durations 20 --cov --cov-report=term --cov-fail-under=98
 
 slow: $(VENV)/.installed
 	$(BIN)/python -m pytest -m slow
