@@ -31,8 +31,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from waypost.agents.nets import Bounds
-from waypost.agents.por import Config, Executor, PORAgent, aims
+from waypost.agents.nets import Continuous
+from waypost.agents.por import Config, Executor, PORAgent
+from waypost.data import prepare
 from waypost.data.dataset import Dataset
 from waypost.data.rewards import learning_rewards
 from waypost.data.sources import load
@@ -180,7 +181,7 @@ def _checked(policy: Policy) -> tuple[PORAgent, Config]:
     if lacking:
         raise WaypostError(f"this agent has no {' and no '.join(lacking)}: a diagnosis needs all three parts")
     assert agent.executor is not None
-    if not isinstance(agent.executor.actions, Bounds):
+    if not isinstance(agent.executor.actions, Continuous):
         raise WaypostError("numbered actions have no distances: the theorem speaks of actions that are vectors")
     return agent, policy.config
 
@@ -197,7 +198,7 @@ def _measured(
     """The numbers of each state."""
     executor = agent.executor
     assert executor is not None
-    columns = aims(config, dataset)
+    columns = prepare.goals(dataset, config.horizon, config.discount)
     usable = np.flatnonzero(columns["aimed"] > 0)
     if len(usable) <= neighbours:
         raise WaypostError(
