@@ -90,7 +90,7 @@ def test_data_without_actions_are_refused() -> None:
 
 @pytest.mark.parametrize(("name", "value"), [("batch_size", 0), ("learning_rate", -1.0), ("hidden", (0,))])
 def test_a_setting_out_of_range_is_refused_by_name(name: str, value: Any) -> None:
-    with pytest.raises(WaypostError, match=rf"^{name} = "):
+    with pytest.raises(WaypostError, match=rf"^{name} must .+, got "):
         Config(**{name: value})
 
 
@@ -101,7 +101,7 @@ def test_it_has_neither_value_nor_guide_nor_parts_to_graft() -> None:
             ask(agent if missing == "parts" else walks().observations)
 
 
-# -- numbered actions ------------------------------------------------------------------------------------
+# -- discrete actions ------------------------------------------------------------------------------------
 
 
 def test_the_policy_takes_an_adam_step_down_minus_the_likelihood_of_the_choices() -> None:
@@ -121,7 +121,7 @@ def test_the_policy_takes_an_adam_step_down_minus_the_likelihood_of_the_choices(
     assert oracles.is_adams_first_step(steps, slopes, 0.01)
 
 
-def test_among_numbered_actions_it_takes_the_likeliest() -> None:
+def test_among_discrete_actions_it_takes_the_likeliest() -> None:
     data = choosing_walks()
     agent = learned(TINY, data).agent
     seen = data.observations.astype(np.float64)

@@ -305,7 +305,7 @@ def test_the_defaults_are_the_originals() -> None:
     [("perturbation", -0.1), ("target_candidates", 0), ("minimum_share", 1.1), ("latent_clip", 0.0), ("discount", 0.0)],
 )
 def test_a_setting_out_of_range_is_refused_by_name(name: str, value: Any) -> None:
-    with pytest.raises(WaypostError, match=rf"^{name} = "):
+    with pytest.raises(WaypostError, match=rf"^{name} must .+, got "):
         Config(**{name: value})
 
 

@@ -384,7 +384,7 @@ def test_cloning_comes_first_and_counts_among_the_steps(
 def steep(head: Any) -> Any:
     """Q = 50 (a_1 + 1): actions at the upper bound are far above all others."""
     first, last = (np.zeros(layer.weight.shape, np.float32) for layer in head.layers)
-    (first if head.layers[0].turned else first.T)[0, 3] = 1.0
+    (first if head.layers[0].transposed else first.T)[0, 3] = 1.0
     last[0, 0] = 50.0
     leaves = lambda net: [getattr(layer, name) for layer in net.layers for name in ("weight", "bias")]
     return eqx.tree_at(leaves, head, [*map(jnp.asarray, (first, np.eye(8)[0], last, np.zeros(1)))])
@@ -510,7 +510,7 @@ def test_rewards_are_the_originals() -> None:
     ],
 )
 def test_a_setting_out_of_range_is_refused_by_name(name: str, value: Any) -> None:
-    with pytest.raises(WaypostError, match=rf"^{name} = "):
+    with pytest.raises(WaypostError, match=rf"^{name} must .+, got "):
         Config(**{name: value})
 
 

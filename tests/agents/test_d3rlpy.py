@@ -108,7 +108,7 @@ def filled(net: MLP, tables: list[np.ndarray]) -> MLP:
     """A network with these numbers: per layer the weights, and below them the biases."""
 
     def layer(old: Any, table: np.ndarray) -> Any:
-        weight = table[:-1].T if old.turned else table[:-1]
+        weight = table[:-1].T if old.transposed else table[:-1]
         assert weight.shape == old.weight.shape
         return eqx.tree_at(lambda each: (each.weight, each.bias), old, (weight, table[-1]))
 
@@ -118,8 +118,8 @@ def filled(net: MLP, tables: list[np.ndarray]) -> MLP:
 
 def tables(net: MLP) -> list[np.ndarray]:
     weights = [np.asarray(layer.weight) for layer in net.layers]
-    turned = [weight.T if layer.turned else weight for weight, layer in zip(weights, net.layers, strict=True)]
-    return [np.vstack([weight, layer.bias]) for weight, layer in zip(turned, net.layers, strict=True)]
+    transposed = [weight.T if layer.transposed else weight for weight, layer in zip(weights, net.layers, strict=True)]
+    return [np.vstack([weight, layer.bias]) for weight, layer in zip(transposed, net.layers, strict=True)]
 
 
 def stored(arrays: dict[str, np.ndarray], prefix: str) -> list[np.ndarray]:
@@ -244,7 +244,7 @@ def differences(name: str) -> dict[str, float]:
     for net, where in SLOPES[kind].items():
         result[f"slope of {net}"] = distance(tables(where(state)), stored(arrays, f"slope/{net}"))
     if kind == "iql":
-        # d3rlpy's log deviation is -5 + 7 sigmoid(x): its slope in x, divided by that of the sigmoid's part.
+        # d3rlpy's log standard deviation is -5 + 7 sigmoid(x): its slope in x, divided by that of the sigmoid's part.
         share = (arrays["before/log_std"].astype(np.float64) + 5.0) / 7.0
         theirs = arrays["slope/spread"] / (7.0 * share * (1.0 - share))
         result["slope of log_std"] = distance([state.optimisers["policy"][0].mu.log_std], [theirs])

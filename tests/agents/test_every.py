@@ -50,13 +50,13 @@ def tiny(name: str) -> Any:
 
 
 def data(name: str, choices: bool | None = None) -> Dataset:
-    """Random walks, with numbered actions for those that learn no others."""
+    """Random walks, with discrete actions for those that learn no others."""
     if choices or (choices is None and not ALGORITHMS[name].continuous):
-        return _numbered(np.random.default_rng(3).integers(0, CHOICES, (ROWS, 1)))
+        return _discrete(np.random.default_rng(3).integers(0, CHOICES, (ROWS, 1)))
     return walks()
 
 
-def _numbered(actions: np.ndarray) -> Dataset:
+def _discrete(actions: np.ndarray) -> Dataset:
     base = walks()
     return Dataset.from_arrays(
         base.observations,
@@ -224,7 +224,7 @@ def test_actions_lie_inside_bounds_of_any_size(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CHOOSING)
-def test_numbered_actions_are_chosen_from_those_there_are(name: str) -> None:
+def test_discrete_actions_are_chosen_from_those_there_are(name: str) -> None:
     subject = run(learner(name, tiny(name), choices=True))
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(subject.states[0]))
     for actions in deeds(subject.agents[0]):

@@ -111,7 +111,7 @@ class Oracle:
         self.left = np.where(data.terminals, 0.0, config.discount)[KEPT]
 
     def gaussian(self, net: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and deviation before the tanh."""
+        """Mean and standard deviation before the tanh."""
         mean, raw = np.split(oracles.mlp(net.net, self.states), 2, axis=1)
         return mean, np.exp(-5 + 5 * (np.tanh(raw) + 1) / 2)
 
@@ -416,7 +416,7 @@ def test_actions_reach_their_bounds_and_never_leave_them() -> None:
     ],
 )
 def test_a_setting_out_of_range_is_refused_by_name(name: str, value: Any) -> None:
-    with pytest.raises(WaypostError, match=rf"^{name} = "):
+    with pytest.raises(WaypostError, match=rf"^{name} must .+, got "):
         Config(**{name: value})
 
 

@@ -118,6 +118,6 @@ def test_a_journey_is_learned_by_heart(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", named("discrete"))
-def test_a_journey_of_numbered_actions_is_learned_by_heart(name: str) -> None:
+def test_a_journey_of_discrete_actions_is_learned_by_heart(name: str) -> None:
     data = journey(choices=True)
     assert relived(learned(name, True, STEPS), data).tolist() == data.require("actions")[:, 0].tolist()

@@ -352,7 +352,7 @@ def test_v_pulls_the_constrained_guide_through_its_input() -> None:
     assert state.agent.value(after.agent.guide(seen)).mean() > state.agent.value(state.agent.guide(seen)).mean() + 1e-3
 
 
-# -- numbered actions ------------------------------------------------------------------------------------
+# -- discrete actions ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("settings", [{}, {**SCALED, "executor_weighted": True}], ids=["paper", "scaled and weighted"])
@@ -528,65 +528,6 @@ def test_batch_size_is_the_number_of_rows_an_update_sees() -> None:
     columns, spec = POR.prepare(config, walks())
     assert Learner(Spy(config, spec, 1), columns, [0]).metric_names() == ["executor_loss"]
     assert seen == {5}
-
-
-# -- the horizon ------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def line() -> Dataset:
-    """Episodes 0 1 2 3 (4 terminal), 10 11 (12 timeout), 20 21 22 (unknown) and 30 (unknown)."""
-    return Dataset.from_arrays(
-        observations=np.array([0, 1, 2, 3, 10, 11, 20, 21, 22, 30]),
-        next_observations=np.array([1, 2, 3, 4, 11, 12, 21, 22, 77, 88]),
-        actions=np.zeros(10),
-        rewards=np.arange(1, 11),
-        terminals=np.isin(np.arange(10), [3]),
-        timeouts=np.isin(np.arange(10), [5, 8, 9]),
-        next_valid=~np.isin(np.arange(10), [8, 9]),
-    )
-
-
-def test_a_horizon_of_three_looks_three_states_ahead_inside_the_episode(line: Dataset) -> None:
-    columns, _ = POR.prepare(small(horizon=3, discount=0.5), line)
-    real = slice(0, 8)
-    assert columns["aimed"].tolist() == [1, 1, 1, 1, 1, 1, 1, 1, 0, 0]
-    assert columns["goals"][real, 0].tolist() == [3, 4, 4, 4, 12, 12, 22, 22]
-    assert columns["goal_rewards"][real].tolist() == [2.75, 4.5, 5, 4, 8, 6, 11, 8]
-    assert columns["goal_discounts"][real].tolist() == [0.125, 0, 0, 0, 0.25, 0.5, 0.25, 0.5]
-
-
-def test_a_horizon_leaves_what_v_learns_from_as_it_was(line: Dataset) -> None:
-    near, _ = POR.prepare(small(), line)
-    far, _ = POR.prepare(small(horizon=3), line)
-    for column in ("observations", "next_observations", "rewards", "discounts", "known", "actions"):
-        assert np.array_equal(near[column], far[column])
-
-
-def test_a_horizon_of_one_aims_at_the_next_state(line: Dataset) -> None:
-    columns, _ = POR.prepare(small(horizon=1), line)
-    assert columns["aimed"].tolist() == [1, 1, 1, 1, 1, 1, 1, 1, 0, 0]
-    assert columns["known"].tolist() == [1, 1, 1, 1, 1, 1, 1, 1, 0, 0]
-    assert not {"goals", "goal_rewards", "goal_discounts"} & columns.keys()
-    assert columns["next_observations"][:8, 0].tolist() == [1, 2, 3, 4, 11, 12, 21, 22]
-
-
-@pytest.mark.parametrize("horizon", [2, 100])
-def test_no_horizon_crosses_the_end_of_an_episode(line: Dataset, horizon: int) -> None:
-    columns, _ = POR.prepare(small(horizon=horizon), line)
-    tens = columns["observations"][:8, 0] // 10
-    assert (columns["goals"][:8, 0] // 10 == tens).all()
-    assert (columns["goals"][:8, 0] > columns["observations"][:8, 0]).all()
-
-
-def test_a_horizon_stops_short_of_a_terminal_nobody_recorded() -> None:
-    data = Dataset.from_arrays(np.arange(4), actions=np.zeros(4), rewards=np.ones(4), terminals=np.array([0, 0, 0, 1]))
-    columns, _ = POR.prepare(small(horizon=3, discount=0.5), data)
-    assert columns["aimed"].tolist() == [1, 1, 1, 0]
-    assert columns["goals"][:3, 0].tolist() == [3, 3, 3]
-    assert columns["goal_rewards"][:3].tolist() == [1.75, 1.5, 1]
-    assert columns["goal_discounts"][:3].tolist() == [0.125, 0.25, 0.5]
-    assert columns["known"].tolist() == [1, 1, 1, 1]
 
 
 # -- what guide and executor read and write -------------------------------------------------------------------------
@@ -879,7 +820,7 @@ def test_a_blank_agent_has_every_part_its_data_allow(training: str) -> None:
     ],
 )
 def test_a_setting_out_of_range_is_refused_by_name(name: str, value: Any) -> None:
-    with pytest.raises(WaypostError, match=rf"^{name} = "):
+    with pytest.raises(WaypostError, match=rf"^{name} must .+, got "):
         Config(**{name: value})
 
 
@@ -891,7 +832,7 @@ def test_tau_may_be_large_in_the_sparse_objective_only() -> None:
 
 @pytest.mark.parametrize("columns", [(3,), (0, -1)])
 def test_executor_inputs_must_be_columns_of_the_data(columns: tuple[int, ...]) -> None:
-    with pytest.raises(WaypostError, match="executor_inputs"):
+    with pytest.raises(WaypostError, match=r"^executor_inputs must be columns of arrays, from 0 to 2, got"):
         POR.prepare(small(executor_inputs=columns), walks())
 
 
@@ -922,13 +863,3 @@ def test_por_goes_to_the_goal_where_the_data_go_both_ways() -> None:
     assert (np.diff(values) > 0).all()
     assert np.allclose(goals, inner + 1, atol=0.5)
     assert np.allclose(chosen, 3.5, atol=0.5)
-
-
-def test_a_rare_change_is_at_most_ten_deviations() -> None:
-    states = np.random.default_rng(0).normal(size=(5000, 2))
-    steps = np.column_stack([np.full(5000, 0.1) * (-1) ** np.arange(5000), np.arange(5000) == 7])
-    _, spec = POR.prepare(
-        small(guide_target="displacement"), Dataset.from_arrays(states, states + steps, steps, steps[:, 0])
-    )
-    mean, std = (np.array(spec.statistics[f"direction_{moment}"]) for moment in ("mean", "std"))
-    assert np.allclose(std, [0.1, (1 - mean[1]) / 10], rtol=1e-3)

@@ -100,7 +100,7 @@ def changed_by(one: State, other: State, **settings: Any) -> set[str]:
 
 
 def table_of(scaled: bool) -> Rows:
-    """The rows as the networks see them: 0.001 is added to the deviation of each column."""
+    """The rows as the networks see them: 0.001 is added to the standard deviation of each column."""
     table, seen = constrained.rows(walks(), 0.9), np.asarray(walks().observations, np.float64)
     if not scaled:
         return table
@@ -353,7 +353,7 @@ def test_rewards_are_the_originals() -> None:
     ],
 )
 def test_a_setting_out_of_range_is_refused_by_name(name: str, value: Any) -> None:
-    with pytest.raises(WaypostError, match=rf"^{name} = "):
+    with pytest.raises(WaypostError, match=rf"^{name} must .+, got "):
         Config(**{name: value})
 
 

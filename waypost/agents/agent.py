@@ -22,7 +22,9 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from waypost.agents.descent import Descent as Descent
 from waypost.agents.nets import Continuous, Discrete, Scaling
+from waypost.agents.settings import Settings as Settings
 from waypost.data import prepare
 from waypost.data.dataset import Dataset
 from waypost.errors import MissingPart, WaypostError
@@ -61,14 +63,9 @@ class Spec:
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Spec:
-        return cls(
-            **{
-                **record,
-                "action_low": tuple(record["action_low"]),
-                "action_high": tuple(record["action_high"]),
-                "statistics": {name: tuple(values) for name, values in record["statistics"].items()},
-            }
-        )
+        statistics = {name: tuple(values) for name, values in record["statistics"].items()}
+        bounds = {name: tuple(record[name]) for name in ("action_low", "action_high")}
+        return cls(**record | bounds | {"statistics": statistics})
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -135,7 +132,7 @@ class Agent(eqx.Module):
         raise WaypostError(f"a {type(self).__name__} agent has no parts that could come from another run")
 
 
-def present(part: Part | None, name: str) -> Part:
+def have(part: Part | None, name: str) -> Part:
     """A part of an agent, or an error that says where to get it."""
     if part is None:
         raise MissingPart(f"this agent has no {name}: it was not trained; take it from another run with --init")
@@ -160,9 +157,10 @@ class Algorithm(ABC):
     def __init__(self, config: Any, spec: Spec, steps: int): ...
 
     @classmethod
-    @abstractmethod
     def prepare(cls, config: Any, dataset: Dataset) -> tuple[Arrays, Spec]:
-        """The arrays a batch is drawn from, all of one length, and what the agent must know of them."""
+        """The arrays a batch is drawn from, by default transitions, and what the agent must know of them."""
+        scaling = prepare.observation_scaling(dataset, config.observation_scaling)
+        return prepare.transitions(dataset, config.discount), Spec.of(dataset, **scaling)
 
     def batch(self, arrays: Batch, rows: Array, key: Array) -> Batch:
         """The rows that were drawn; a method that learns from stretches of episodes takes more.

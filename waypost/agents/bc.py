@@ -12,10 +12,8 @@ from typing import NamedTuple
 
 import optax
 
-from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Memory, Metrics, Spec, Stage
-from waypost.agents.descent import Descent
+from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
 from waypost.agents.nets import Categorical, Continuous, Discrete, Gaussian, Scaling, policy
-from waypost.agents.settings import Settings
 from waypost.data import prepare
 from waypost.data.dataset import Dataset
 

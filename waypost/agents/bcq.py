@@ -25,12 +25,8 @@ import jax.numpy as jnp
 import optax
 
 from waypost.agents import losses
-from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Memory, Metrics, Spec, Stage
-from waypost.agents.descent import Descent
+from waypost.agents.agent import Agent, Algorithm, Array, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
 from waypost.agents.nets import MLP, VAE, Continuous, Discrete, Scaling, Twin, clipped_normal, side_by_side
-from waypost.agents.settings import Settings
-from waypost.data import prepare
-from waypost.data.dataset import Dataset
 
 
 @dataclass(frozen=True)
@@ -118,11 +114,6 @@ class BCQ(Algorithm):
         self.stages = (Stage("joint", steps, frozenset({"vae", "value", "perturbation"})),)
         self.optimiser = optax.adam(config.learning_rate)
 
-    @classmethod
-    def prepare(cls, config: Config, dataset: Dataset) -> tuple[Arrays, Spec]:
-        spec = Spec.of(dataset, **prepare.observation_scaling(dataset, config.observation_scaling))
-        return prepare.transitions(dataset, config.discount), spec
-
     def init(self, key: Array) -> State:
         config, spec = self.config, self.spec
         size, width = spec.observation_size, spec.action_width
@@ -137,12 +128,9 @@ class BCQ(Algorithm):
             config.latent_clip,
         )
         trained = {"vae": agent.vae, "value": agent.action_value, "perturbation": agent.perturbation}
-        return State(
-            agent,
-            jax.tree.map(jnp.copy, agent.action_value),
-            jax.tree.map(jnp.copy, agent.perturbation),
-            {part: self.optimiser.init(net) for part, net in trained.items()},
-        )
+        target_q, target_perturbation = jax.tree.map(jnp.copy, (agent.action_value, agent.perturbation))
+        optimisers = {part: self.optimiser.init(net) for part, net in trained.items()}
+        return State(agent, target_q, target_perturbation, optimisers)
 
     def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
         agent, config = state.agent, self.config
@@ -152,20 +140,13 @@ class BCQ(Algorithm):
         rows = len(actions)
         descent = Descent(dict.fromkeys(state.optimisers, self.optimiser), state.optimisers)
 
-        def vae_loss(vae: VAE) -> Array:
-            return losses.vae_loss(actions, *vae.reconstruct(observations, actions, vae_key), config.kl_weight)
-
-        vae = descent.step("vae", agent.vae, vae_loss)
+        vae = descent.step("vae", agent.vae, lambda vae: vae.loss(observations, actions, config.kl_weight, vae_key))
         z = clipped_normal(target_key, (config.target_candidates, rows, vae.latent), config.latent_clip)
         generated = state.target_perturbation(following, vae.decode(following, z))
         candidates = losses.soft_minimum(state.target_value(side_by_side(following, generated)), config.minimum_share)
         targets = losses.td_target(batch["rewards"], batch["discounts"], candidates.max(axis=0))
-
-        def q_loss(q: Twin) -> tuple[Array, Metrics]:
-            values = q(side_by_side(observations, actions))
-            return ((values - targets) ** 2).mean(axis=1).sum(), {"value": values.mean()}
-
-        q = descent.step("value", agent.action_value, q_loss)
+        pairs = side_by_side(observations, actions)
+        q = descent.step("value", agent.action_value, lambda q: losses.twin_error(q(pairs), targets))
         z = clipped_normal(perturbation_key, (rows, vae.latent), config.latent_clip)
         generated = vae.decode(observations, z)
 

@@ -30,12 +30,8 @@ import jax.numpy as jnp
 import optax
 
 from waypost.agents import losses
-from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Memory, Metrics, Spec, Stage
-from waypost.agents.descent import Descent
+from waypost.agents.agent import Agent, Algorithm, Array, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
 from waypost.agents.nets import VAE, Continuous, Discrete, Scaling, TanhGaussian, Twin, clipped_normal, side_by_side
-from waypost.agents.settings import Settings
-from waypost.data import prepare
-from waypost.data.dataset import Dataset
 
 LOG_MULTIPLIER_RANGE = (-5.0, 10.0)
 """Where the logarithm of lambda is kept."""
@@ -127,11 +123,6 @@ class BEAR(Algorithm):
         rates["multiplier"] = config.dual_learning_rate
         self.optimisers = {part: optax.adam(rate) for part, rate in rates.items()}
 
-    @classmethod
-    def prepare(cls, config: Config, dataset: Dataset) -> tuple[Arrays, Spec]:
-        spec = Spec.of(dataset, **prepare.observation_scaling(dataset, config.observation_scaling))
-        return prepare.transitions(dataset, config.discount), spec
-
     def init(self, key: Array) -> State:
         config, spec = self.config, self.spec
         size, width = spec.observation_size, spec.action_width
@@ -146,15 +137,9 @@ class BEAR(Algorithm):
         vae = VAE(size, width, config.vae_hidden, config.latent or 2 * width, vae_key)
         log_multiplier = jnp.zeros(())
         trained = {"vae": vae, "value": agent.action_value, "policy": agent.policy, "multiplier": log_multiplier}
-        return State(
-            agent,
-            vae,
-            log_multiplier,
-            jax.tree.map(jnp.copy, agent.action_value),
-            jax.tree.map(jnp.copy, agent.policy),
-            jnp.zeros((), jnp.int32),
-            {part: self.optimisers[part].init(net) for part, net in trained.items()},
-        )
+        target_q, target_policy = jax.tree.map(jnp.copy, (agent.action_value, agent.policy))
+        optimisers = {part: self.optimisers[part].init(net) for part, net in trained.items()}
+        return State(agent, vae, log_multiplier, target_q, target_policy, jnp.zeros((), jnp.int32), optimisers)
 
     def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
         agent, config = state.agent, self.config
@@ -164,19 +149,12 @@ class BEAR(Algorithm):
         several = (config.samples, len(actions))
         descent = Descent(self.optimisers, state.optimisers)
 
-        def vae_loss(vae: VAE) -> Array:
-            return losses.vae_loss(actions, *vae.reconstruct(observations, actions, vae_key), config.kl_weight)
-
-        vae = descent.step("vae", state.vae, vae_loss)
-        sampled = jnp.tanh(state.target_policy.before_tanh(following, target_key, (config.candidates,)))
+        vae = descent.step("vae", state.vae, lambda vae: vae.loss(observations, actions, config.kl_weight, vae_key))
+        sampled = state.target_policy.sample(following, target_key, (config.candidates,))[0]
         candidates = losses.soft_minimum(state.target_value(side_by_side(following, sampled)), config.minimum_share)
         targets = losses.td_target(batch["rewards"], batch["discounts"], candidates.max(axis=0))
-
-        def q_loss(q: Twin) -> tuple[Array, Metrics]:
-            values = q(side_by_side(observations, actions))
-            return ((values - targets) ** 2).mean(axis=1).sum(), {"value": values.mean()}
-
-        q = descent.step("value", agent.action_value, q_loss)
+        pairs = side_by_side(observations, actions)
+        q = descent.step("value", agent.action_value, lambda q: losses.twin_error(q(pairs), targets))
         multiplier = jnp.exp(state.log_multiplier)
         started = (state.step >= config.warmup_steps).astype(jnp.float32)
         noise = clipped_normal(policy_key, (*several, actions.shape[-1]), config.sample_clip)

@@ -27,12 +27,8 @@ import jax.numpy as jnp
 import optax
 
 from waypost.agents import losses
-from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Memory, Metrics, Spec, Stage
-from waypost.agents.descent import Descent
+from waypost.agents.agent import Agent, Algorithm, Array, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
 from waypost.agents.nets import Continuous, Discrete, Scaling, TanhGaussian, Twin, side_by_side
-from waypost.agents.settings import Settings
-from waypost.data import prepare
-from waypost.data.dataset import Dataset
 
 LOG_STD_RANGE = (-5.0, 0.0)
 """Where a tanh maps the log standard deviations of policy and behaviour."""
@@ -118,11 +114,6 @@ class BRAC(Algorithm):
             "policy": optax.adam(config.policy_learning_rate),
         }
 
-    @classmethod
-    def prepare(cls, config: Config, dataset: Dataset) -> tuple[Arrays, Spec]:
-        spec = Spec.of(dataset, **prepare.observation_scaling(dataset, config.observation_scaling))
-        return prepare.transitions(dataset, config.discount), spec
-
     def init(self, key: Array) -> State:
         config, spec = self.config, self.spec
         size, width = spec.observation_size, spec.action_width
@@ -134,15 +125,10 @@ class BRAC(Algorithm):
         q = Twin(size + width, config.value_hidden, q_key)
         entropy_weight = jnp.full((), float(config.behaviour_entropy))
         trained = {"behaviour": behaviour, "entropy": entropy_weight, "value": q, "policy": policy}
-        return State(
-            BRACAgent(spec.scaling("observation"), policy, spec.actions),
-            behaviour,
-            entropy_weight,
-            q,
-            jax.tree.map(jnp.copy, q),
-            jnp.zeros((), jnp.int32),
-            {part: self.optimisers[part].init(net) for part, net in trained.items()},
-        )
+        agent = BRACAgent(spec.scaling("observation"), policy, spec.actions)
+        optimisers = {part: self.optimisers[part].init(net) for part, net in trained.items()}
+        target, step = jax.tree.map(jnp.copy, q), jnp.zeros((), jnp.int32)
+        return State(agent, behaviour, entropy_weight, q, target, step, optimisers)
 
     def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
         descent = Descent(self.optimisers, state.optimisers)
@@ -177,12 +163,8 @@ class BRAC(Algorithm):
         if config.value_penalty:
             next_values -= config.divergence_weight * divergences
         targets = losses.td_target(batch["rewards"], batch["discounts"], next_values)
-
-        def q_loss(q: Twin) -> tuple[Array, Metrics]:
-            values = q(side_by_side(observations, actions))
-            return ((values - targets) ** 2).mean(axis=1).sum(), {"value": values.mean()}
-
-        q = descent.step("value", state.value, q_loss)
+        pairs = side_by_side(observations, actions)
+        q = descent.step("value", state.value, lambda q: losses.twin_error(q(pairs), targets))
         started = (state.step >= config.warmup_steps).astype(jnp.float32)
 
         def policy_loss(pi: TanhGaussian) -> tuple[Array, Metrics]:

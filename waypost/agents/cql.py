@@ -30,12 +30,9 @@ import jax.numpy as jnp
 import optax
 
 from waypost.agents import losses
-from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Memory, Metrics, Spec, Stage
-from waypost.agents.descent import Descent
+from waypost.agents.agent import Agent, Algorithm, Array, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
 from waypost.agents.nets import LOG_STD_RANGE, Continuous, Scaling, TanhGaussian, Twin, side_by_side
-from waypost.agents.settings import AT_LEAST_0, Rule, Settings
-from waypost.data import prepare
-from waypost.data.dataset import Dataset
+from waypost.agents.settings import AT_LEAST_0, Rule
 
 LARGEST_FACTOR = 1e6
 """Where the Lagrange version's factor stops growing."""
@@ -137,11 +134,6 @@ class CQL(Algorithm):
         self.optimisers = dict.fromkeys(("critic", "factor"), q_optimiser)
         self.optimisers |= dict.fromkeys(("policy", "temperature"), policy_optimiser)
 
-    @classmethod
-    def prepare(cls, config: Config, dataset: Dataset) -> tuple[Arrays, Spec]:
-        scaling = prepare.observation_scaling(dataset, config.observation_scaling)
-        return prepare.transitions(dataset, config.discount), Spec.of(dataset, **scaling)
-
     def init(self, key: Array) -> State:
         config, spec = self.config, self.spec
         assert isinstance(spec.actions, Continuous)
@@ -151,13 +143,9 @@ class CQL(Algorithm):
         q = Twin(size + width, config.critic_hidden, q_key)
         log_one = jnp.zeros(())
         trained = {"critic": q, "factor": log_one, "policy": policy, "temperature": log_one}
-        return State(
-            CQLAgent(spec.scaling("observation"), policy, q, spec.actions, config.acting_candidates),
-            jax.tree.map(jnp.copy, q),
-            log_one,
-            jnp.copy(log_one),
-            {part: self.optimisers[part].init(net) for part, net in trained.items()},
-        )
+        agent = CQLAgent(spec.scaling("observation"), policy, q, spec.actions, config.acting_candidates)
+        optimisers = {part: self.optimisers[part].init(net) for part, net in trained.items()}
+        return State(agent, jax.tree.map(jnp.copy, q), log_one, jnp.copy(log_one), optimisers)
 
     def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
         descent = Descent(self.optimisers, state.optimisers)

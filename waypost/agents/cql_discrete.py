@@ -22,12 +22,8 @@ import jax.numpy as jnp
 import optax
 
 from waypost.agents import losses
-from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Memory, Metrics, Spec, Stage
-from waypost.agents.descent import Descent
+from waypost.agents.agent import Agent, Algorithm, Array, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
 from waypost.agents.nets import MLP, Discrete, Scaling
-from waypost.agents.settings import Settings
-from waypost.data import prepare
-from waypost.data.dataset import Dataset
 
 
 @dataclass(frozen=True)
@@ -83,11 +79,6 @@ class DiscreteCQL(Algorithm):
         self.config, self.spec = config, spec
         self.stages = (Stage("critic", steps, frozenset({"critic"})),)
         self.optimiser = optax.adam(config.learning_rate)
-
-    @classmethod
-    def prepare(cls, config: Config, dataset: Dataset) -> tuple[Arrays, Spec]:
-        scaling = prepare.observation_scaling(dataset, config.observation_scaling)
-        return prepare.transitions(dataset, config.discount), Spec.of(dataset, **scaling)
 
     def init(self, key: Array) -> State:
         spec = self.spec

@@ -27,10 +27,9 @@ import jax.numpy as jnp
 import optax
 
 from waypost.agents import losses
-from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Metrics, Spec, Stage
-from waypost.agents.descent import Descent
+from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Descent, Metrics, Settings, Spec, Stage
 from waypost.agents.nets import MLP, Continuous, LayerNorm, Scaling
-from waypost.agents.settings import Rule, Settings
+from waypost.agents.settings import Rule
 from waypost.agents.transformer import Transformer
 from waypost.data import prepare
 from waypost.data.dataset import Dataset

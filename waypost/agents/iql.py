@@ -27,10 +27,8 @@ import jax.numpy as jnp
 import optax
 
 from waypost.agents import losses
-from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Memory, Metrics, Spec, Stage
-from waypost.agents.descent import Descent
+from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
 from waypost.agents.nets import MLP, Categorical, Continuous, Discrete, Gaussian, Twin, policy, side_by_side
-from waypost.agents.settings import Settings
 from waypost.data import prepare
 from waypost.data.dataset import Dataset
 

@@ -94,10 +94,7 @@ class Twin(eqx.Module):
 
     def __init__(self, inputs: int, hidden: Sequence[int], key: Array, layer_norm: bool = False):
         first, second = jax.random.split(key)
-        self.heads = (
-            MLP(inputs, hidden, 1, first, layer_norm),
-            MLP(inputs, hidden, 1, second, layer_norm),
-        )
+        self.heads = (MLP(inputs, hidden, 1, first, layer_norm), MLP(inputs, hidden, 1, second, layer_norm))
 
     def __call__(self, x: Array) -> Array:
         return jnp.stack([head(x)[..., 0] for head in self.heads])
@@ -227,11 +224,6 @@ class TanhGaussian(eqx.Module):
             return mean, low + 0.5 * (high - low) * (jnp.tanh(log_std) + 1.0)
         return mean, jnp.clip(log_std, low, high)
 
-    def before_tanh(self, x: Array, key: Array, samples: tuple[int, ...] = ()) -> Array:
-        """Samples u of the Gaussian, (*samples, rows, outputs), differentiable in the network."""
-        mean, log_std = self(x)
-        return mean + jnp.exp(log_std) * jax.random.normal(key, (*samples, *mean.shape))
-
     def sample(self, x: Array, key: Array, samples: tuple[int, ...] = ()) -> tuple[Array, Array]:
         """Samples tanh(u), (*samples, rows, outputs), and their log likelihoods, differentiable in the network."""
         mean, log_std = self(x)
@@ -266,11 +258,11 @@ class VAE(eqx.Module):
         mean, log_std = jnp.split(self.encoder(side_by_side(observations, actions)), 2, axis=-1)
         return mean, jnp.clip(log_std, -4.0, 15.0)
 
-    def reconstruct(self, observations: Array, actions: Array, key: Array) -> tuple[Array, Array, Array]:
-        """Actions decoded from samples of their z, and the mean and log standard deviation of z."""
+    def loss(self, observations: Array, actions: Array, kl_weight: float, key: Array) -> Array:
+        """How badly actions are decoded from samples of their z, and how far z is from N(0, 1)."""
         mean, log_std = self.encode(observations, actions)
         z = mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape)
-        return self.decode(observations, z), mean, log_std
+        return losses.vae_loss(actions, self.decode(observations, z), mean, log_std, kl_weight)
 
     def before_tanh(self, observations: Array, z: Array) -> Array:
         return self.decoder(side_by_side(observations, z))

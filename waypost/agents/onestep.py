@@ -32,10 +32,8 @@ import numpy as np
 import optax
 
 from waypost.agents import losses
-from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Memory, Metrics, Spec, Stage
-from waypost.agents.descent import Descent
+from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
 from waypost.agents.nets import MLP, Continuous, TanhGaussian, side_by_side
-from waypost.agents.settings import Settings
 from waypost.data import prepare
 from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
@@ -129,15 +127,9 @@ class OneStep(Algorithm):
         known = dataset.terminals | ~dataset.ends
         if not known.any():
             raise WaypostError(f"{dataset.name}: no row is followed by another or by the task's end; nothing to learn")
-        arrays = {
-            "observations": dataset.observations,
-            "actions": actions,
-            "rewards": dataset.require("rewards"),
-            "next_observations": dataset.next_observations,
-            "next_actions": np.concatenate([actions[1:], actions[:1]]),
-            "discounts": prepare.discounts(dataset, config.discount),
-        }
-        return {name: values[known] for name, values in arrays.items()}, Spec.of(dataset)
+        arrays = prepare.transitions(dataset, config.discount, known)
+        arrays["next_actions"] = np.concatenate([actions[1:], actions[:1]])[known]
+        return arrays, Spec.of(dataset)
 
     def init(self, key: Array) -> State:
         spec, hidden = self.spec, self.config.hidden
@@ -148,13 +140,9 @@ class OneStep(Algorithm):
         q = MLP(spec.observation_size + spec.action_width, hidden, 1, q_key)
         policy, target = (jax.tree.map(jnp.copy, net) for net in (behaviour, q))
         trained = {"behaviour": behaviour, "q": q, "policy": policy}
-        return State(
-            OneStepAgent(policy, q, Continuous(spec.action_low, spec.action_high)),
-            behaviour,
-            target,
-            jnp.zeros((), jnp.int32),
-            {part: self.optimiser.init(net) for part, net in trained.items()},
-        )
+        agent = OneStepAgent(policy, q, Continuous(spec.action_low, spec.action_high))
+        optimisers = {part: self.optimiser.init(net) for part, net in trained.items()}
+        return State(agent, behaviour, target, jnp.zeros((), jnp.int32), optimisers)
 
     def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
         descent = Descent(dict.fromkeys(state.optimisers, self.optimiser), state.optimisers)

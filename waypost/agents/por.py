@@ -35,10 +35,9 @@ import numpy as np
 import optax
 
 from waypost.agents import losses
-from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Memory, Metrics, Spec, Stage, present
-from waypost.agents.descent import Descent
+from waypost.agents.agent import Agent, Algorithm, Array, Batch, Descent, Memory, Metrics, Settings, Spec, Stage, have
 from waypost.agents.nets import Categorical, Continuous, Direction, Discrete, Gaussian, Scaling, Twin, policy
-from waypost.agents.settings import POSITIVE, Rule, Settings
+from waypost.agents.settings import POSITIVE, Rule
 from waypost.data import prepare
 from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
@@ -156,13 +155,13 @@ class PORAgent(Agent):
     executor: Executor | None
 
     def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
-        return present(self.executor, "executor")(observations, self.guide(observations)), memory
+        return have(self.executor, "executor")(observations, self.guide(observations)), memory
 
     def guide(self, observations: Array) -> Array:
-        return present(self.guide_part, "guide")(observations)
+        return have(self.guide_part, "guide")(observations)
 
     def value(self, observations: Array) -> Array:
-        return present(self.value_part, "value function")(observations)
+        return have(self.value_part, "value function")(observations)
 
     def graft(self, donor: Agent) -> PORAgent:
         if not isinstance(donor, PORAgent):
@@ -210,7 +209,7 @@ class POR(Algorithm):
         self.optimisers = {part: optax.adam(rate(part)) for part in ("behaviour", "value", "guide", "executor")}
 
     @classmethod
-    def prepare(cls, config: Config, dataset: Dataset) -> tuple[Arrays, Spec]:
+    def prepare(cls, config: Config, dataset: Dataset) -> tuple[prepare.Arrays, Spec]:
         """Transitions, and where the guide aims from each: `horizon` steps on, inside the episode."""
         arrays = prepare.guided_transitions(dataset, config.horizon, config.discount)
         if config.training != "guide":
@@ -263,7 +262,7 @@ class POR(Algorithm):
 
         def targets(prefix: str, places: Array) -> Array:
             rewards, discounts = (batch.get(prefix + name, batch[name]) for name in ("rewards", "discounts"))
-            before = replace(present(value, "value function"), net=state.target or value.net)
+            before = replace(have(value, "value function"), net=state.target or value.net)
             return losses.td_target(rewards, discounts, before(places))
 
         def weights() -> Array:

@@ -16,8 +16,9 @@ recorded; RvS-G needs none.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -25,10 +26,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Memory, Metrics, Spec, Stage
-from waypost.agents.descent import Descent
+from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
 from waypost.agents.nets import Categorical, Continuous, Discrete, Gaussian, Scaling, policy, side_by_side, with_dropout
-from waypost.agents.settings import Rule, Settings
+from waypost.agents.settings import Rule
 from waypost.data import prepare
 from waypost.data.dataset import Dataset, moments
 from waypost.errors import WaypostError
@@ -87,10 +87,6 @@ class RvSAgent(Agent):
         return side_by_side(self.scaling(observations), self.outcome_scaling(outcomes))
 
 
-Parts = tuple[Scaling, Scaling, Gaussian | Categorical, Continuous | Discrete]
-"""What every such agent is made of, in the order of its fields."""
-
-
 class ReturnAgent(RvSAgent):
     """Asked for a return per step."""
 
@@ -134,21 +130,23 @@ class State(NamedTuple):
 class RvS(Algorithm):
     """Both forms for given settings, data shape and number of steps; they differ in what an outcome is."""
 
+    agent_type: ClassVar[Callable[..., RvSAgent]]
+
     def __init__(self, config: Config, spec: Spec, steps: int):
         self.config, self.spec = config, spec
         self.stages = (Stage("policy", steps, frozenset({"policy"})),)
         self.optimiser = optax.adam(config.learning_rate)
 
     @abstractmethod
-    def assemble(self, *parts: *Parts) -> RvSAgent:
-        """The agent of these parts, and what it is to ask for."""
+    def asked(self) -> Any:
+        """What the agent is to ask for."""
 
     def init(self, key: Array) -> State:
         spec = self.spec
         scalings = spec.scaling("observation"), spec.scaling("outcome")
         inputs = spec.observation_size + len(spec.statistics["outcome_mean"])
         net = policy(inputs, self.config.hidden, spec.actions, key)
-        return State(self.assemble(*scalings, net, spec.actions), self.optimiser.init(net))
+        return State(self.agent_type(*scalings, net, spec.actions, self.asked()), self.optimiser.init(net))
 
     def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
         agent = state.agent
@@ -167,7 +165,7 @@ class RvS(Algorithm):
 class RvSR(RvS):
     """RvS told returns."""
 
-    config_type = ReturnConfig
+    config_type, agent_type = ReturnConfig, ReturnAgent
 
     @classmethod
     def prepare(cls, config: ReturnConfig, dataset: Dataset) -> tuple[Arrays, Spec]:
@@ -189,9 +187,9 @@ class RvSR(RvS):
         drawn = super().batch(arrays, rows, key)
         return {**drawn, "outcomes": _per_step(drawn, self.spec.statistics["longest_episode"][0])}
 
-    def assemble(self, *parts: *Parts) -> ReturnAgent:
+    def asked(self) -> float:
         (best,), (longest,) = self.spec.statistics["best_return"], self.spec.statistics["longest_episode"]
-        return ReturnAgent(*parts, self.config.target * best / longest)
+        return self.config.target * best / longest
 
 
 def _per_step(arrays: Any, longest: float) -> Any:
@@ -206,7 +204,7 @@ def _per_step(arrays: Any, longest: float) -> Any:
 class RvSG(RvS):
     """RvS told places."""
 
-    config_type = GoalConfig
+    config_type, agent_type = GoalConfig, GoalAgent
 
     @classmethod
     def prepare(cls, config: GoalConfig, dataset: Dataset) -> tuple[Arrays, Spec]:
@@ -231,5 +229,5 @@ class RvSG(RvS):
         drawn = {name: arrays[name][rows] for name in ("observations", "actions")}
         return {**drawn, "outcomes": arrays["next_places"][goals]}
 
-    def assemble(self, *parts: *Parts) -> GoalAgent:
-        return GoalAgent(*parts, self.config.goal_columns)
+    def asked(self) -> tuple[int, ...]:
+        return self.config.goal_columns

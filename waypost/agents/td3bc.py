@@ -14,17 +14,15 @@ The targets Q' and pi' follow by a moving average, in the same steps as pi. It a
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 
 from waypost.agents import losses
-from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Memory, Metrics, Spec, Stage
-from waypost.agents.descent import Descent
+from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
 from waypost.agents.nets import MLP, Continuous, Scaling, Twin, side_by_side
-from waypost.agents.settings import Settings
 from waypost.data import prepare
 from waypost.data.dataset import Dataset
 
@@ -122,26 +120,18 @@ class TD3BC(Algorithm):
         policy_key, q_key = jax.random.split(key)
         policy = MLP(spec.observation_size, config.policy_hidden, spec.action_width, policy_key)
         q = Twin(spec.observation_size + spec.action_width, config.critic_hidden, q_key)
-        return State(
-            TD3BCAgent(spec.scaling("observation"), policy, q, spec.actions),
-            Targets(*jax.tree.map(jnp.copy, (q, policy))),
-            self.critic_optimiser.init(q),
-            self.policy_optimiser.init(policy),
-            jnp.zeros(()),
-            jnp.zeros((), jnp.int32),
-        )
+        agent = TD3BCAgent(spec.scaling("observation"), policy, q, spec.actions)
+        targets = Targets(*jax.tree.map(jnp.copy, (q, policy)))
+        optimisers = self.critic_optimiser.init(q), self.policy_optimiser.init(policy)
+        return State(agent, targets, *optimisers, jnp.zeros(()), jnp.zeros((), jnp.int32))
 
     def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
         agent, config = state.agent, self.config
         observations, actions = agent.scaling(batch["observations"]), agent.actions.scale(batch["actions"])
         targets = self._targets(state, batch, key)
         descent = Descent({"critic": self.critic_optimiser}, {"critic": state.critic_optimiser})
-
-        def q_loss(q: Twin) -> tuple[Array, Metrics]:
-            values = q(side_by_side(observations, actions))
-            return jnp.mean((targets - values) ** 2, axis=1).sum(), {"value": values.mean()}
-
-        q = descent.step("critic", agent.critic, q_loss)
+        pairs = side_by_side(observations, actions)
+        q = descent.step("critic", agent.critic, lambda q: losses.twin_error(q(pairs), targets))
 
         def policy_loss(pi: MLP) -> Array:
             chosen = jnp.tanh(pi(observations))
@@ -155,15 +145,10 @@ class TD3BC(Algorithm):
             targets = losses.moving_average(targets, Targets(q, policy), config.target_rate)
             return policy, descent.states["policy"], targets, descent.metrics["policy_loss"]
 
-        def rest(*still: Any) -> Delayed:
-            return still
-
         updates = state.updates + 1
+        still = agent.policy, state.policy_optimiser, state.targets, state.policy_loss
         policy, policy_optimiser, followers, last = jax.lax.cond(
-            updates % config.policy_period == 0,
-            move,
-            rest,
-            *(agent.policy, state.policy_optimiser, state.targets, state.policy_loss),
+            updates % config.policy_period == 0, move, lambda *still: still, *still
         )
         agent = replace(agent, critic=q, policy=policy)
         state = State(agent, followers, descent.states["critic"], policy_optimiser, last, updates)

@@ -16,9 +16,9 @@ Arrays = dict[str, np.ndarray]
 """What a batch is drawn from, by name; all of one length."""
 
 
-def transitions(dataset: Dataset, discount: float) -> Arrays:
-    """(s, a, r, s', gamma (1 - terminal)) of every row whose next state is known or does not matter."""
-    known = dataset.next_valid | dataset.terminals
+def transitions(dataset: Dataset, discount: float, known: np.ndarray | None = None) -> Arrays:
+    """(s, a, r, s', gamma (1 - terminal)) of the rows that are `known`: whose next state is real or does not matter."""
+    known = dataset.next_valid | dataset.terminals if known is None else known
     arrays = {
         "observations": dataset.observations,
         "actions": dataset.require("actions"),
