@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
+import compiled
 import constrained
 import equinox as eqx
 import jax
@@ -77,7 +78,7 @@ def begin(data: Dataset | None = None, **settings: Any) -> tuple[Config, dict[st
     """The settings, all rows as a batch, and a state as if it had learned before: its target lags behind."""
     config = Config(**{**SMALL, **settings})
     prepared, spec = CQL.prepare(config, data or walks())
-    state = CQL(config, spec, 3).init(jax.random.key(0))
+    state = compiled.init(CQL(config, spec, 3))
     for part, seed in SEEDS.items():
         state = shake(state, part, seed)
     return config, constrained.columns(prepared), state
@@ -87,16 +88,11 @@ def shake(state: State, part: str, seed: int = 9) -> State:
     return eqx.tree_at(WHERE[part], state, redrawn(WHERE[part](state), seed))
 
 
-@cache
-def compiled(config: Config, stage: int) -> Any:
-    algorithm = CQL(config, CQL.prepare(config, walks())[1], 3)
-    return jax.jit(lambda state, batch: algorithm.update(algorithm.stages[stage], state, batch, KEY))
-
-
 def update(
     config: Config, state: State, batch: dict[str, jax.Array], stage: int = FOLLOWING
 ) -> tuple[State, dict[str, Any]]:
-    return compiled(config, stage)(state, batch)
+    algorithm = CQL(config, CQL.prepare(config, walks())[1], 3)
+    return compiled.update(algorithm, stage, state, batch, KEY)
 
 
 def parts(state: State) -> dict[str, Any]:
@@ -359,7 +355,7 @@ def test_a_timeout_bootstraps_and_a_terminal_does_not() -> None:
 
 def test_it_begins_with_a_copy_as_target_and_both_multipliers_at_one() -> None:
     _, spec = CQL.prepare(Config(**SMALL), walks())
-    state = CQL(Config(**SMALL), spec, 3).init(jax.random.key(0))
+    state = compiled.init(CQL(Config(**SMALL), spec, 3))
     assert same(state.target, state.agent.critic)
     assert float(state.log_temperature) == float(state.log_factor) == 0
     assert state.agent.policy.log_std_range == (-5.0, 2.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+import compiled
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -61,14 +62,14 @@ def begin(data: Dataset | None = None, **settings: Any) -> tuple[DiscreteCQL, di
     config = Config(**{**SMALL, **settings})
     prepared, spec = DiscreteCQL.prepare(config, data or discrete())
     algorithm = DiscreteCQL(config, spec, 3)
-    state = algorithm.init(jax.random.key(0))
+    state = compiled.init(algorithm)
     state = eqx.tree_at(lambda s: s.agent.critic, state, redrawn(state.agent.critic, 4))
     state = state._replace(target=redrawn(state.target, 16))
     return algorithm, {name: jnp.asarray(column) for name, column in prepared.items()}, state
 
 
 def update(algorithm: DiscreteCQL, state: State, batch: dict[str, jax.Array]) -> tuple[State, dict[str, Any]]:
-    return algorithm.update(algorithm.stages[0], state, batch, KEY)
+    return compiled.update(algorithm, 0, state, batch, KEY)
 
 
 # -- one update against NumPy ----------------------------------------------------------------------------
@@ -169,7 +170,7 @@ def test_a_timeout_bootstraps_and_a_terminal_does_not() -> None:
 
 def test_the_target_begins_as_a_copy() -> None:
     algorithm, _, _ = begin()
-    state = algorithm.init(jax.random.key(3))
+    state = compiled.init(algorithm, jax.random.key(3))
     assert same(state.target, state.agent.critic)
 
 

@@ -178,7 +178,8 @@ def noises(name: str) -> list[tuple[list[np.ndarray], list[np.ndarray]]]:
         target = noise("target") * json.loads(str(arrays["settings"]))["entropy_in_target"]
         first = np.stack([np.full_like(target, np.nan), target])
         both = np.concatenate([first[None], np.stack([noise("here"), noise("next")], axis=1)])
-        return [([noise("policy"), both], [noise("uniform")])]
+        # The policy's actions are drawn twice from one key: for the temperature, then for the loss.
+        return [([noise("policy"), noise("policy"), both], [noise("uniform")])]
     return [([], [])]
 
 

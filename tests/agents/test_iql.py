@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
+import compiled
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -63,14 +64,14 @@ def begin(config: Config, data: Dataset, steps: int = 3) -> tuple[IQL, dict[str,
     """The algorithm, all its rows as a batch, and a state as if it had learned before: its target is not Q."""
     columns, spec = IQL.prepare(config, data)
     algorithm = IQL(config, spec, steps)
-    state = algorithm.init(jax.random.key(0))
+    state = compiled.init(algorithm)
     for part, seed in SEEDS.items():
         state = eqx.tree_at(WHERE[part], state, redrawn(WHERE[part](state), seed))
     return algorithm, {name: jnp.asarray(column) for name, column in columns.items()}, state
 
 
 def update(algorithm: IQL, state: State, batch: dict[str, jax.Array]) -> tuple[State, dict[str, Any]]:
-    return algorithm.update(algorithm.stages[0], state, batch, KEY)
+    return compiled.update(algorithm, 0, state, batch, KEY)
 
 
 def parts(state: State) -> dict[str, Any]:
@@ -237,7 +238,7 @@ def test_actions_at_the_bounds_are_taken_a_hair_inside_after_scaling() -> None:
 
 def test_the_target_begins_as_a_copy_of_q_and_its_heads_differ() -> None:
     _, spec = IQL.prepare(small(), walks())
-    state = IQL(small(), spec, 3).init(jax.random.key(0))
+    state = compiled.init(IQL(small(), spec, 3))
     assert same(state.target, state.q)
     assert not same(*state.q.heads)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import compiled
 import numpy as np
 import pytest
 
@@ -80,7 +81,7 @@ def relived(agent: Any, data: Dataset) -> np.ndarray:
     """What the agent does where the journey went, told of what was earned there."""
     memory, actions = agent.start(1, data.next_observations[-1]), []
     for observation, reward in zip(data.observations, data.require("rewards"), strict=True):
-        action, memory = agent.act(observation[None], memory)
+        action, memory = compiled.act(agent, observation[None], memory)
         memory = agent.receive(memory, np.array([reward]))
         actions.append(np.asarray(action)[0])
     return np.array(actions)

@@ -7,6 +7,7 @@ from functools import cache, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import compiled
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -54,7 +55,7 @@ def begin(config: Config, data: Dataset, steps: int = 3) -> tuple[POR, dict[str,
     """The algorithm, all rows as a batch, and a state as if it had learned before: its target is not V."""
     columns, spec = POR.prepare(config, data)
     algorithm = POR(config, spec, steps)
-    state = algorithm.init(jax.random.key(0))
+    state = compiled.init(algorithm)
     for part, seed in SEEDS.items():
         if nets(state)[part] is not None:
             state = eqx.tree_at(WHERE[part], state, redrawn(WHERE[part](state), seed))
@@ -62,7 +63,7 @@ def begin(config: Config, data: Dataset, steps: int = 3) -> tuple[POR, dict[str,
 
 
 def update(algorithm: POR, state: State, batch: dict[str, jax.Array], stage: int = -1) -> tuple[State, dict[str, Any]]:
-    return algorithm.update(algorithm.stages[stage], state, batch, KEY)
+    return compiled.update(algorithm, stage, state, batch, KEY)
 
 
 def nets(state: State) -> dict[str, Any]:
@@ -251,7 +252,7 @@ def test_discounts_are_zero_at_terminals_and_gamma_elsewhere() -> None:
 
 def test_the_target_begins_as_a_copy_of_v() -> None:
     _, spec = POR.prepare(small(), walks())
-    state = POR(small(), spec, 3).init(jax.random.key(0))
+    state = compiled.init(POR(small(), spec, 3))
     assert same(state.target, state.agent.value_part.net)
 
 
@@ -498,11 +499,11 @@ def outcome(config: Config, learned: bool) -> dict[str, Any]:
     """What settings lead to: before the first update, or after three of every stage."""
     columns, spec = POR.prepare(config, walks())
     algorithm = POR(config, spec, 3)
-    state = algorithm.init(jax.random.key(0))
+    state = compiled.init(algorithm)
     batch = {name: jnp.asarray(column) for name, column in columns.items()}
     for stage in algorithm.stages if learned else ():
         for _ in range(3):
-            state, _ = algorithm.update(stage, state, batch, KEY)
+            state, _ = compiled.update(algorithm, stage, state, batch, KEY)
     return {**parts(state), "columns": columns, "stages": algorithm.stages}
 
 
@@ -700,7 +701,7 @@ def trained(config: Config, data: Dataset) -> PORAgent:
     algorithm, batch, state = begin(config, data)
     for stage in algorithm.stages:
         for _ in range(2):
-            state, _ = algorithm.update(stage, state, batch, KEY)
+            state, _ = compiled.update(algorithm, stage, state, batch, KEY)
     return state.agent
 
 
@@ -747,7 +748,7 @@ def test_a_graft_keeps_the_agents_own_parts() -> None:
 
 def test_a_graft_needs_another_por_agent() -> None:
     config = bc.Config(hidden=(8,))
-    other = bc.BC(config, bc.BC.prepare(config, walks())[1], 1).init(KEY).agent
+    other = compiled.init(bc.BC(config, bc.BC.prepare(config, walks())[1], 1)).agent
     with pytest.raises(WaypostError, match="another POR agent"):
         built().graft(other)
 
