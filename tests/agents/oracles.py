@@ -50,7 +50,7 @@ COUNT = 4
 
 
 def choosing_walks(seed: int = 0, **changes: Any) -> Dataset:
-    """The same walks by numbered actions, of which the last is never taken."""
+    """The same walks by discrete actions, of which the last is never taken."""
     taken = np.random.default_rng(seed + 1).integers(0, COUNT - 1, (ROWS, 1))
     return walks(seed, **{"actions": taken, "action_count": COUNT, **changes})
 
@@ -64,14 +64,14 @@ def numbers(tree: Any) -> Any:
 
 
 def redrawn(tree: Any, seed: int) -> Any:
-    """The networks with all numbers drawn anew, so that nothing here depends on how the package draws its own."""
+    """The networks with all numbers drawn again, so that nothing here depends on how the package draws its own."""
     random = np.random.default_rng(seed)
     return jax.tree.map(lambda leaf: jnp.asarray(random.normal(0, 0.5, leaf.shape[::-1]).T, jnp.float32), tree)
 
 
 def mlp(net: Any, x: np.ndarray) -> np.ndarray:
     for i, layer in enumerate(net.layers):
-        x = x @ (layer.weight.T if layer.turned else layer.weight) + layer.bias
+        x = x @ (layer.weight.T if layer.transposed else layer.weight) + layer.bias
         if i + 1 < len(net.layers):
             if net.norms:
                 x = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import compiled
 import constrained
 import equinox as eqx
 import jax
@@ -70,7 +71,7 @@ def begin(data: Dataset | None = None, **settings: Any) -> tuple[BCQ, dict[str, 
     config = Config(**{**SMALL, **settings})
     prepared, spec = BCQ.prepare(config, data or walks())
     algorithm = BCQ(config, spec, 3)
-    state = algorithm.init(jax.random.key(0))
+    state = compiled.init(algorithm)
     for part, seed in SEEDS.items():
         state = shake(state, part, seed)
     return algorithm, constrained.columns(prepared), state
@@ -81,7 +82,7 @@ def shake(state: State, part: str, seed: int = 9) -> State:
 
 
 def update(algorithm: BCQ, state: State, batch: dict[str, jax.Array]) -> tuple[State, dict[str, Any]]:
-    return algorithm.update(algorithm.stages[0], state, batch, KEY)
+    return compiled.update(algorithm, 0, state, batch, KEY)
 
 
 def settled(data: Dataset | None = None, **settings: Any) -> tuple[BCQ, dict[str, jax.Array], State]:
@@ -305,7 +306,7 @@ def test_the_defaults_are_the_originals() -> None:
     [("perturbation", -0.1), ("target_candidates", 0), ("minimum_share", 1.1), ("latent_clip", 0.0), ("discount", 0.0)],
 )
 def test_a_setting_out_of_range_is_refused_by_name(name: str, value: Any) -> None:
-    with pytest.raises(WaypostError, match=rf"^{name} = "):
+    with pytest.raises(WaypostError, match=rf"^{name} must .+, got "):
         Config(**{name: value})
 
 

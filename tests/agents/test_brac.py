@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import compiled
 import constrained
 import equinox as eqx
 import jax
@@ -68,7 +69,7 @@ def begin(data: Dataset | None = None, step: int = 1, **settings: Any) -> tuple[
     config = Config(**{**SMALL, **settings})
     prepared, spec = BRAC.prepare(config, data or walks())
     algorithm = BRAC(config, spec, 3)
-    state = algorithm.init(jax.random.key(0))._replace(step=jnp.asarray(step, jnp.int32))
+    state = compiled.init(algorithm)._replace(step=jnp.asarray(step, jnp.int32))
     for part, seed in SEEDS.items():
         state = shake(state, part, seed)
     return algorithm, constrained.columns(prepared), state
@@ -79,7 +80,7 @@ def shake(state: State, part: str, seed: int = 9) -> State:
 
 
 def update(algorithm: BRAC, state: State, batch: dict[str, jax.Array], stage: int = 1) -> tuple[State, dict[str, Any]]:
-    return algorithm.update(algorithm.stages[stage], state, batch, KEY)
+    return compiled.update(algorithm, stage, state, batch, KEY)
 
 
 def settled(data: Dataset | None = None, step: int = 1, **settings: Any) -> tuple[BRAC, dict[str, jax.Array], State]:
@@ -351,7 +352,7 @@ def test_the_defaults_are_the_originals() -> None:
     [("divergence_weight", -0.1), ("samples", 0), ("warmup_steps", -1), ("behaviour_steps", -1), ("target_rate", 0.0)],
 )
 def test_a_setting_out_of_range_is_refused_by_name(name: str, value: Any) -> None:
-    with pytest.raises(WaypostError, match=rf"^{name} = "):
+    with pytest.raises(WaypostError, match=rf"^{name} must .+, got "):
         Config(**{name: value})
 
 

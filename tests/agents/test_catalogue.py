@@ -83,7 +83,9 @@ def test_an_algorithm_that_cannot_learn_says_who_can(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(ALGORITHMS, "pusher", replace(ALGORITHMS["bc"], name="pusher", discrete=False))
     with pytest.raises(WaypostError, match=r"^walk: pusher cannot learn from it: actions are dis.*: por, bc, [^;]*$"):
         able(walk_choosing(), "pusher")
-    with pytest.raises(WaypostError, match=r"; these can: .*por.*; if the actions are sizes, say --columns.choices 0$"):
+    with pytest.raises(
+        WaypostError, match=r"; these can: .*por.*; if the actions are continuous, say --columns.choices 0$"
+    ):
         able(replace(walk_choosing(), action_kind_declared=False), "pusher")
     with pytest.raises(WaypostError, match=r"bc10 .*all data at once.*these can: por, bc, onestep.*or --stream never$"):
         able(walk(), "bc10", streamed=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
+import compiled
 import constrained
 import equinox as eqx
 import jax
@@ -77,7 +78,7 @@ def begin(data: Dataset | None = None, **settings: Any) -> tuple[Config, dict[st
     """The settings, all rows as a batch, and a state as if it had learned before: its target lags behind."""
     config = Config(**{**SMALL, **settings})
     prepared, spec = CQL.prepare(config, data or walks())
-    state = CQL(config, spec, 3).init(jax.random.key(0))
+    state = compiled.init(CQL(config, spec, 3))
     for part, seed in SEEDS.items():
         state = shake(state, part, seed)
     return config, constrained.columns(prepared), state
@@ -87,16 +88,11 @@ def shake(state: State, part: str, seed: int = 9) -> State:
     return eqx.tree_at(WHERE[part], state, redrawn(WHERE[part](state), seed))
 
 
-@cache
-def compiled(config: Config, stage: int) -> Any:
-    algorithm = CQL(config, CQL.prepare(config, walks())[1], 3)
-    return jax.jit(lambda state, batch: algorithm.update(algorithm.stages[stage], state, batch, KEY))
-
-
 def update(
     config: Config, state: State, batch: dict[str, jax.Array], stage: int = FOLLOWING
 ) -> tuple[State, dict[str, Any]]:
-    return compiled(config, stage)(state, batch)
+    algorithm = CQL(config, CQL.prepare(config, walks())[1], 3)
+    return compiled.update(algorithm, stage, state, batch, KEY)
 
 
 def parts(state: State) -> dict[str, Any]:
@@ -359,7 +355,7 @@ def test_a_timeout_bootstraps_and_a_terminal_does_not() -> None:
 
 def test_it_begins_with_a_copy_as_target_and_both_multipliers_at_one() -> None:
     _, spec = CQL.prepare(Config(**SMALL), walks())
-    state = CQL(Config(**SMALL), spec, 3).init(jax.random.key(0))
+    state = compiled.init(CQL(Config(**SMALL), spec, 3))
     assert same(state.target, state.agent.critic)
     assert float(state.log_temperature) == float(state.log_factor) == 0
     assert state.agent.policy.log_std_range == (-5.0, 2.0)
@@ -384,7 +380,7 @@ def test_cloning_comes_first_and_counts_among_the_steps(
 def steep(head: Any) -> Any:
     """Q = 50 (a_1 + 1): actions at the upper bound are far above all others."""
     first, last = (np.zeros(layer.weight.shape, np.float32) for layer in head.layers)
-    (first if head.layers[0].turned else first.T)[0, 3] = 1.0
+    (first if head.layers[0].transposed else first.T)[0, 3] = 1.0
     last[0, 0] = 50.0
     leaves = lambda net: [getattr(layer, name) for layer in net.layers for name in ("weight", "bias")]
     return eqx.tree_at(leaves, head, [*map(jnp.asarray, (first, np.eye(8)[0], last, np.zeros(1)))])
@@ -510,7 +506,7 @@ def test_rewards_are_the_originals() -> None:
     ],
 )
 def test_a_setting_out_of_range_is_refused_by_name(name: str, value: Any) -> None:
-    with pytest.raises(WaypostError, match=rf"^{name} = "):
+    with pytest.raises(WaypostError, match=rf"^{name} must .+, got "):
         Config(**{name: value})
 
 

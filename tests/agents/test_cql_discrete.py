@@ -1,10 +1,11 @@
-"""CQL for numbered actions: one update against NumPy, what it learns from, and that it joins what it saw in parts."""
+"""CQL for discrete actions: one update against NumPy, what it learns from, and that it joins what it saw in parts."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 from typing import Any
 
+import compiled
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -41,7 +42,7 @@ COUNT = 4
 CHOSEN = np.random.default_rng(6).integers(0, COUNT, (ROWS, 1))
 
 
-def numbered(**changes: np.ndarray) -> Dataset:
+def discrete(**changes: np.ndarray) -> Dataset:
     """The random walks with one of four actions in each row."""
     plain = walks()
     columns: dict[str, Any] = {
@@ -59,16 +60,16 @@ def numbered(**changes: np.ndarray) -> Dataset:
 def begin(data: Dataset | None = None, **settings: Any) -> tuple[DiscreteCQL, dict[str, jax.Array], State]:
     """The algorithm, all rows as a batch, and a state as if it had learned before: its target lags behind."""
     config = Config(**{**SMALL, **settings})
-    prepared, spec = DiscreteCQL.prepare(config, data or numbered())
+    prepared, spec = DiscreteCQL.prepare(config, data or discrete())
     algorithm = DiscreteCQL(config, spec, 3)
-    state = algorithm.init(jax.random.key(0))
+    state = compiled.init(algorithm)
     state = eqx.tree_at(lambda s: s.agent.critic, state, redrawn(state.agent.critic, 4))
     state = state._replace(target=redrawn(state.target, 16))
     return algorithm, {name: jnp.asarray(column) for name, column in prepared.items()}, state
 
 
 def update(algorithm: DiscreteCQL, state: State, batch: dict[str, jax.Array]) -> tuple[State, dict[str, Any]]:
-    return algorithm.update(algorithm.stages[0], state, batch, KEY)
+    return compiled.update(algorithm, 0, state, batch, KEY)
 
 
 # -- one update against NumPy ----------------------------------------------------------------------------
@@ -105,7 +106,7 @@ class Oracle:
 def test_q_takes_an_adam_step_down_its_loss_and_the_target_follows(scaled: bool) -> None:
     algorithm, batch, state = begin(observation_scaling=scaled)
     after, metrics = update(algorithm, state, batch)
-    oracle = Oracle(numbered(), scaled, 0.7)
+    oracle = Oracle(discrete(), scaled, 0.7)
     before, target = numbers(state.agent.critic), numbers(state.target)
     targets = oracle.targets(before, target)
     nets = state.agent.critic, after.agent.critic
@@ -120,7 +121,7 @@ def test_q_takes_an_adam_step_down_its_loss_and_the_target_follows(scaled: bool)
 def test_the_batch_can_tell_a_right_update_from_a_wrong_one() -> None:
     """Q and Q' choose differently, and every action is taken and is the best one somewhere."""
     _, _, state = begin()
-    oracle = Oracle(numbered(), False, 0.7)
+    oracle = Oracle(discrete(), False, 0.7)
     ours, theirs = (
         oracles.mlp(numbers(net), oracle.following).argmax(axis=1) for net in (state.agent.critic, state.target)
     )
@@ -144,7 +145,7 @@ def test_the_batch_can_tell_a_right_update_from_a_wrong_one() -> None:
 )
 def test_actions_rewards_and_ends_matter(change: dict[str, Any], matters: bool) -> None:
     algorithm, batch, state = begin()
-    states = [update(algorithm, state, each)[0] for each in (batch, begin(numbered(**change))[1])]
+    states = [update(algorithm, state, each)[0] for each in (batch, begin(discrete(**change))[1])]
     assert same(*states) is not matters
 
 
@@ -169,7 +170,7 @@ def test_a_timeout_bootstraps_and_a_terminal_does_not() -> None:
 
 def test_the_target_begins_as_a_copy() -> None:
     algorithm, _, _ = begin()
-    state = algorithm.init(jax.random.key(3))
+    state = compiled.init(algorithm, jax.random.key(3))
     assert same(state.target, state.agent.critic)
 
 
@@ -189,7 +190,7 @@ def test_it_acts_with_the_best_action_and_values_it() -> None:
 # -- settings --------------------------------------------------------------------------------------------
 
 
-def test_it_is_for_numbered_actions_alone() -> None:
+def test_it_is_for_discrete_actions_alone() -> None:
     assert ALGORITHMS["cql-discrete"].discrete
     assert not ALGORITHMS["cql-discrete"].continuous
     assert ALGORITHMS["cql-discrete"].conventions == {"return-range": "recorded"}
@@ -206,7 +207,7 @@ def test_the_authors_weights_are_presets() -> None:
 
 @pytest.mark.parametrize(("name", "value"), [("penalty_weight", -1.0), ("discount", 0.0), ("target_rate", 1.5)])
 def test_a_setting_out_of_range_is_refused_by_name(name: str, value: Any) -> None:
-    with pytest.raises(WaypostError, match=rf"^{name} = "):
+    with pytest.raises(WaypostError, match=rf"^{name} must .+, got "):
         Config(**{name: value})
 
 

@@ -108,7 +108,7 @@ def filled(net: MLP, tables: list[np.ndarray]) -> MLP:
     """A network with these numbers: per layer the weights, and below them the biases."""
 
     def layer(old: Any, table: np.ndarray) -> Any:
-        weight = table[:-1].T if old.turned else table[:-1]
+        weight = table[:-1].T if old.transposed else table[:-1]
         assert weight.shape == old.weight.shape
         return eqx.tree_at(lambda each: (each.weight, each.bias), old, (weight, table[-1]))
 
@@ -118,8 +118,8 @@ def filled(net: MLP, tables: list[np.ndarray]) -> MLP:
 
 def tables(net: MLP) -> list[np.ndarray]:
     weights = [np.asarray(layer.weight) for layer in net.layers]
-    turned = [weight.T if layer.turned else weight for weight, layer in zip(weights, net.layers, strict=True)]
-    return [np.vstack([weight, layer.bias]) for weight, layer in zip(turned, net.layers, strict=True)]
+    transposed = [weight.T if layer.transposed else weight for weight, layer in zip(weights, net.layers, strict=True)]
+    return [np.vstack([weight, layer.bias]) for weight, layer in zip(transposed, net.layers, strict=True)]
 
 
 def stored(arrays: dict[str, np.ndarray], prefix: str) -> list[np.ndarray]:
@@ -178,7 +178,8 @@ def noises(name: str) -> list[tuple[list[np.ndarray], list[np.ndarray]]]:
         target = noise("target") * json.loads(str(arrays["settings"]))["entropy_in_target"]
         first = np.stack([np.full_like(target, np.nan), target])
         both = np.concatenate([first[None], np.stack([noise("here"), noise("next")], axis=1)])
-        return [([noise("policy"), both], [noise("uniform")])]
+        # The policy's actions are drawn twice from one key: for the temperature, then for the loss.
+        return [([noise("policy"), noise("policy"), both], [noise("uniform")])]
     return [([], [])]
 
 
@@ -244,7 +245,7 @@ def differences(name: str) -> dict[str, float]:
     for net, where in SLOPES[kind].items():
         result[f"slope of {net}"] = distance(tables(where(state)), stored(arrays, f"slope/{net}"))
     if kind == "iql":
-        # d3rlpy's log deviation is -5 + 7 sigmoid(x): its slope in x, divided by that of the sigmoid's part.
+        # d3rlpy's log standard deviation is -5 + 7 sigmoid(x): its slope in x, divided by that of the sigmoid's part.
         share = (arrays["before/log_std"].astype(np.float64) + 5.0) / 7.0
         theirs = arrays["slope/spread"] / (7.0 * share * (1.0 - share))
         result["slope of log_std"] = distance([state.optimisers["policy"][0].mu.log_std], [theirs])

@@ -15,7 +15,7 @@ from oracles import HIGH, LOW, ROWS, TERMINAL, TIMEOUT, UNSEEN_TERMINAL, numbers
 from transformer_oracle import layer, masks, norm, transformer
 
 from waypost.agents.dt import DT, Config, Model, State, Stretches
-from waypost.agents.nets import Bounds, Scaling
+from waypost.agents.nets import Continuous, Scaling
 from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
 from waypost.training import presets
@@ -56,7 +56,7 @@ def small(**settings: Any) -> Config:
 
 
 def begin(config: Config, data: Dataset | None = None, steps: int = 3) -> tuple[DT, dict[str, jax.Array], State]:
-    """The algorithm, its columns, and a state whose networks are drawn anew."""
+    """The algorithm, its columns, and a state whose networks are drawn again."""
     columns, spec = DT.prepare(config, data or walks())
     algorithm = DT(config, spec, steps)
     like = jax.eval_shape(lambda: algorithm.init(KEY)).agent
@@ -64,7 +64,7 @@ def begin(config: Config, data: Dataset | None = None, steps: int = 3) -> tuple[
         like,
         scaling=Scaling(spec.statistics["observation_mean"], spec.statistics["observation_std"]),
         model=redrawn(like.model, 3),
-        actions=Bounds(LOW, HIGH),
+        actions=Continuous(LOW, HIGH),
     )
     on_device = {name: jnp.asarray(column) for name, column in columns.items()}
     return algorithm, on_device, State(agent, algorithm.optimiser.init(agent.model))
@@ -416,12 +416,12 @@ def test_actions_never_leave_their_bounds_and_are_the_same_every_time() -> None:
     ],
 )
 def test_a_setting_out_of_range_is_refused_by_name(name: str, value: Any) -> None:
-    with pytest.raises(WaypostError, match=rf"^{name} = "):
+    with pytest.raises(WaypostError, match=rf"^{name} must .+, got "):
         Config(**{name: value})
 
 
 def test_heads_must_share_the_width() -> None:
-    with pytest.raises(WaypostError, match="width = 128: a multiple of heads"):
+    with pytest.raises(WaypostError, match=r"^width must be a multiple of heads, got 128$"):
         Config(heads=3)
 
 

@@ -13,17 +13,17 @@ import pytest
 from waypost.agents.nets import (
     MLP,
     VAE,
-    Bounds,
     Categorical,
-    Choices,
+    Continuous,
+    Discrete,
     Gaussian,
     LayerNorm,
     Linear,
     Scaling,
     TanhGaussian,
     Twin,
-    beside,
     policy,
+    side_by_side,
 )
 
 KEY = jax.random.key(0)
@@ -38,7 +38,7 @@ MODULES: dict[str, Any] = {
     "categorical": lambda key: Categorical(3, (8,), 4, key),
     "tanh gaussian": lambda key: TanhGaussian(3, (8,), 2, key),
     "vae": lambda key: VAE(3, 2, (8,), 4, key),
-    "bounds": lambda key: Bounds(-np.arange(3.0), np.arange(3.0)),
+    "bounds": lambda key: Continuous(-np.arange(3.0), np.arange(3.0)),
     "scaling": lambda key: Scaling(np.arange(3.0), np.arange(1.0, 4.0)),
 }
 
@@ -55,7 +55,7 @@ def normed(x: np.ndarray, gain: np.ndarray, offset: np.ndarray) -> np.ndarray:
 def mlp(net: MLP, x: np.ndarray) -> np.ndarray:
     net = numbers(net)
     for i, layer in enumerate(net.layers):
-        x = np.einsum("ri,io->ro", x, layer.weight.T if layer.turned else layer.weight) + layer.bias
+        x = np.einsum("ri,io->ro", x, layer.weight.T if layer.transposed else layer.weight) + layer.bias
         if i + 1 < len(net.layers):
             x = normed(x, net.norms[i].gain, net.norms[i].offset) if net.norms else x
             x = np.where(x > 0, x, 0)
@@ -77,8 +77,8 @@ def close(actual: Any, expected: Any) -> bool:
 
 def test_linear_is_a_matrix_product_and_a_bias() -> None:
     weight, bias = np.arange(9, dtype=np.float32).reshape(3, 3), np.array([1.0, -1.0, 0.5], np.float32)
-    for turned in (False, True):
-        layer = Linear(jnp.asarray(weight.T if turned else weight), jnp.asarray(bias), turned)
+    for transposed in (False, True):
+        layer = Linear(jnp.asarray(weight.T if transposed else weight), jnp.asarray(bias), transposed)
         assert close(layer(X), [[row @ column + b for column, b in zip(weight.T, bias, strict=True)] for row in X])
 
 
@@ -142,7 +142,7 @@ def test_gaussian_gives_an_unsquashed_mean_and_one_spread_per_output() -> None:
     assert (log_std == np.zeros(3)).all()
 
 
-def test_gaussian_keeps_its_log_deviation_between_minus_5_and_2() -> None:
+def test_gaussian_keeps_its_log_standard_deviation_between_minus_5_and_2() -> None:
     net = eqx.tree_at(lambda net: net.log_std, Gaussian(3, (8,), 4, KEY), jnp.array([-7.0, -1.5, 1.5, 3.0]))
     assert (net(X)[1] == np.array([-5.0, -1.5, 1.5, 2.0])).all()
     slope = jax.grad(lambda net: net(X)[1].sum())(net).log_std
@@ -159,24 +159,24 @@ def test_a_squashed_gaussian_keeps_its_mean_in_the_cube_and_its_outcomes_free() 
     assert close(net.log_likelihood(X, jnp.asarray(outcomes, jnp.float32)), np.log(density).sum(1))
 
 
-# -- what is beside what -----------------------------------------------------------------------------------
+# -- side by side ---------------------------------------------------------------------------------------
 
 
 def test_columns_are_put_side_by_side_and_missing_axes_repeated() -> None:
     states, actions = X, np.random.default_rng(1).normal(size=(5, 24, 2)).astype(np.float32)
-    both = np.asarray(beside(states, actions))
+    both = np.asarray(side_by_side(states, actions))
     assert both.shape == (5, 24, 5)
     for sample in range(5):
         assert np.array_equal(both[sample], np.hstack([states, actions[sample]]))
-    assert np.array_equal(beside(states, actions[0], states), np.hstack([states, actions[0], states]))
-    assert beside(states[0], actions[0, 0]).shape == (5,)
+    assert np.array_equal(side_by_side(states, actions[0], states), np.hstack([states, actions[0], states]))
+    assert side_by_side(states[0], actions[0, 0]).shape == (5,)
 
 
 # -- choices -----------------------------------------------------------------------------------------------
 
 
 def test_choices_are_rows_with_a_1_at_the_one_taken() -> None:
-    choices, actions = Choices(4), jnp.array([[2.0], [0.0], [3.0]])
+    choices, actions = Discrete(4), jnp.array([[2.0], [0.0], [3.0]])
     assert np.array_equal(choices.scale(actions), [[0, 0, 1, 0], [1, 0, 0, 0], [0, 0, 0, 1]])
     assert np.array_equal(choices.action(choices.scale(actions)), [2, 0, 3])
     numbers_taken = choices.action(jnp.array([[0.1, 0.7, 0.2, 0.0], [-3.0, -4.0, -1.0, -2.0]]))
@@ -191,24 +191,24 @@ def test_categorical_gives_the_log_of_a_softmax_and_the_likeliest_choice() -> No
     odds = np.exp(logits - logits.max(1, keepdims=True))
     chances = odds / odds.sum(1, keepdims=True)
     for taken in range(4):
-        outcomes = Choices(4).scale(jnp.full((24, 1), float(taken)))
+        outcomes = Discrete(4).scale(jnp.full((24, 1), float(taken)))
         assert close(net.log_likelihood(X, outcomes), np.log(chances[:, taken]))
     assert np.array_equal(net.mode(X), np.eye(4)[logits.argmax(1)])
-    assert np.array_equal(Choices(4).action(net.mode(X)), logits.argmax(1))
+    assert np.array_equal(Discrete(4).action(net.mode(X)), logits.argmax(1))
     # Even where one choice is as good as certain, the others have a likelihood that can be learned from.
-    sure = np.asarray(net.log_likelihood(1e4 * X, Choices(4).scale(jnp.zeros((24, 1)))))
+    sure = np.asarray(net.log_likelihood(1e4 * X, Discrete(4).scale(jnp.zeros((24, 1)))))
     assert np.isfinite(sure).all()
     assert sure.min() < -100
 
 
 def test_a_policy_is_of_the_kind_of_its_actions() -> None:
-    several, vectors = policy(3, (8,), Choices(5), KEY), policy(3, (8,), Bounds([-1.0, 0.0], [1.0, 2.0]), KEY)
+    several, vectors = policy(3, (8,), Discrete(5), KEY), policy(3, (8,), Continuous([-1.0, 0.0], [1.0, 2.0]), KEY)
     assert isinstance(several, Categorical)
     assert several.mode(X).shape == (24, 5)
     assert isinstance(vectors, Gaussian)
     assert vectors.mode(X).shape == (24, 2)
     assert not vectors.squashed
-    assert policy(3, (8,), Bounds([0.0], [1.0]), KEY, squashed=True).squashed
+    assert policy(3, (8,), Continuous([0.0], [1.0]), KEY, squashed=True).squashed
 
 
 # -- distributions inside a cube ---------------------------------------------------------------------------
@@ -239,10 +239,8 @@ def test_tanh_gaussian_samples_and_their_likelihoods() -> None:
     mean, log_std = (np.asarray(part, np.float64) for part in net(X))
     noise = np.asarray(jax.random.normal(KEY, (6, 24, 2)), np.float64)
     drawn, likelihood = net.sample(X, KEY, (6,))
-    inner = net.before_tanh(X, KEY, (6,))
-    assert drawn.shape == inner.shape == (6, 24, 2)
+    assert drawn.shape == (6, 24, 2)
     assert likelihood.shape == (6, 24)
-    assert close(inner, mean + np.exp(log_std) * noise)
     assert close(drawn, np.tanh(mean + np.exp(log_std) * noise))
     alone, its_likelihood = net.sample(X, KEY)
     assert (alone.shape, its_likelihood.shape) == ((24, 2), (24,))
@@ -304,13 +302,13 @@ def test_scaling_shifts_divides_and_undoes() -> None:
 
 def test_bounds_map_actions_to_minus_1_and_1() -> None:
     low, high = np.array([-2.0, 0.0]), np.array([1.0, 5.0])
-    bounds = Bounds(low, high)
+    bounds = Continuous(low, high)
     assert close(bounds.scale(jnp.array(np.stack([low, high, (low + high) / 2]))), [[-1, -1], [1, 1], [0, 0]])
     assert close(bounds.action(jnp.array([[-1.0, -1.0], [1.0, 1.0], [0.0, 0.0]])), [low, high, (low + high) / 2])
 
 
 def test_bounds_survive_an_action_that_cannot_vary() -> None:
-    bounds = Bounds([-1.0, 0.5], [1.0, 0.5])
+    bounds = Continuous([-1.0, 0.5], [1.0, 0.5])
     assert close(bounds.scale(jnp.array([[1.0, 0.5]])), [[1.0, 0.0]])
     assert np.array_equal(bounds.action(jnp.array([[1.0, -1.0], [0.0, 9.0]])), [[1.0, 0.5], [0.0, 0.5]])
 
@@ -320,7 +318,7 @@ def test_no_action_leaves_its_bounds_not_even_by_rounding() -> None:
     low = random.normal(size=1000).astype(np.float32)
     high = low + random.exponential(size=1000).astype(np.float32)
     for scaled in (-5.0, -1.0, 1.0, 5.0):
-        actions = np.asarray(Bounds(low, high).action(jnp.full(1000, scaled)))
+        actions = np.asarray(Continuous(low, high).action(jnp.full(1000, scaled)))
         assert (low <= actions).all()
         assert (actions <= high).all()
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
+import compiled
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -64,7 +65,7 @@ def begin(config: Config, data: Dataset, steps: int = 3) -> tuple[OneStep, dict[
     """The algorithm, all its rows as a batch, and a state as if it had learned before: no two networks are alike."""
     columns, spec = OneStep.prepare(config, data)
     algorithm = OneStep(config, spec, steps)
-    state = algorithm.init(jax.random.key(0))
+    state = compiled.init(algorithm)
     for part, seed in SEEDS.items():
         state = eqx.tree_at(WHERE[part], state, redrawn(WHERE[part](state), seed))
     return algorithm, {name: jnp.asarray(column) for name, column in columns.items()}, state
@@ -73,7 +74,7 @@ def begin(config: Config, data: Dataset, steps: int = 3) -> tuple[OneStep, dict[
 def update(
     algorithm: OneStep, state: State, batch: dict[str, jax.Array], stage: int
 ) -> tuple[State, dict[str, jax.Array]]:
-    return algorithm.update(algorithm.stages[stage], state, batch, KEY)
+    return compiled.update(algorithm, stage, state, batch, KEY)
 
 
 def parts(state: State) -> dict[str, Any]:
@@ -111,7 +112,7 @@ class Oracle:
         self.left = np.where(data.terminals, 0.0, config.discount)[KEPT]
 
     def gaussian(self, net: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and deviation before the tanh."""
+        """Mean and standard deviation before the tanh."""
         mean, raw = np.split(oracles.mlp(net.net, self.states), 2, axis=1)
         return mean, np.exp(-5 + 5 * (np.tanh(raw) + 1) / 2)
 
@@ -296,7 +297,7 @@ def test_only_the_exponential_operator_reads_the_datas_actions(operator: str) ->
 def test_the_policys_step_depends_on_the_draw_and_the_others_do_not(operator: str) -> None:
     algorithm, batch, state = begin(small(operator=operator), walks())
     for number, stage in enumerate(algorithm.stages):
-        one, two = (algorithm.update(stage, state, batch, jax.random.key(seed))[0] for seed in (1, 2))
+        one, two = (compiled.update(algorithm, stage, state, batch, jax.random.key(seed))[0] for seed in (1, 2))
         assert bool(differing(one, two)) == (number == POLICY)
 
 
@@ -305,7 +306,7 @@ def test_the_policys_step_depends_on_the_draw_and_the_others_do_not(operator: st
 
 def test_the_policy_and_the_target_begin_as_copies() -> None:
     _, spec = OneStep.prepare(small(), walks())
-    state = OneStep(small(), spec, 3).init(jax.random.key(0))
+    state = compiled.init(OneStep(small(), spec, 3))
     assert same(state.agent.policy, state.behaviour)
     assert same(state.target, state.agent.q)
 
@@ -416,7 +417,7 @@ def test_actions_reach_their_bounds_and_never_leave_them() -> None:
     ],
 )
 def test_a_setting_out_of_range_is_refused_by_name(name: str, value: Any) -> None:
-    with pytest.raises(WaypostError, match=rf"^{name} = "):
+    with pytest.raises(WaypostError, match=rf"^{name} must .+, got "):
         Config(**{name: value})
 
 

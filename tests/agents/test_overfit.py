@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import compiled
 import numpy as np
 import pytest
 
@@ -80,7 +81,7 @@ def relived(agent: Any, data: Dataset) -> np.ndarray:
     """What the agent does where the journey went, told of what was earned there."""
     memory, actions = agent.start(1, data.next_observations[-1]), []
     for observation, reward in zip(data.observations, data.require("rewards"), strict=True):
-        action, memory = agent.act(observation[None], memory)
+        action, memory = compiled.act(agent, observation[None], memory)
         memory = agent.receive(memory, np.array([reward]))
         actions.append(np.asarray(action)[0])
     return np.array(actions)
@@ -118,6 +119,6 @@ def test_a_journey_is_learned_by_heart(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", named("discrete"))
-def test_a_journey_of_numbered_actions_is_learned_by_heart(name: str) -> None:
+def test_a_journey_of_discrete_actions_is_learned_by_heart(name: str) -> None:
     data = journey(choices=True)
     assert relived(learned(name, True, STEPS), data).tolist() == data.require("actions")[:, 0].tolist()

@@ -15,7 +15,7 @@ from oracles import HIGH, LOW, ROWS, TERMINAL, TIMEOUT, UNSEEN_TERMINAL, UNSEEN_
 
 import waypost
 from waypost.agents import ALGORITHMS
-from waypost.agents.nets import Bounds, Scaling
+from waypost.agents.nets import Continuous, Scaling
 from waypost.agents.rvs import DROPOUT, GOALS, GoalConfig, ReturnConfig, RvS, RvSG, RvSR, State
 from waypost.data.dataset import Dataset
 from waypost.envs import four_rooms, t_maze
@@ -49,7 +49,7 @@ def small(form: str, **settings: Any) -> Any:
 
 
 def begin(form: str, config: Any, data: Dataset | None = None, steps: int = 3) -> tuple[RvS, dict[str, Any], State]:
-    """The algorithm, its columns, and a state whose network is drawn anew."""
+    """The algorithm, its columns, and a state whose network is drawn again."""
     columns, spec = FORMS[form][0].prepare(config, data or walks())
     algorithm = FORMS[form][0](config, spec, steps)
     like = jax.eval_shape(lambda: algorithm.init(KEY)).agent
@@ -120,8 +120,8 @@ def drawn_goals(data: Dataset, key: jax.Array) -> np.ndarray:
 def density(net: Any, x: np.ndarray, y: np.ndarray, mask: np.ndarray | float) -> np.ndarray:
     """log N(y; mean(x), std) where the mean has one hidden layer, some of whose units are dropped."""
     first, last = net.mean.layers
-    inner = np.maximum(x @ (first.weight.T if first.turned else first.weight) + first.bias, 0) * mask
-    mean = inner @ (last.weight.T if last.turned else last.weight) + last.bias
+    inner = np.maximum(x @ (first.weight.T if first.transposed else first.weight) + first.bias, 0) * mask
+    mean = inner @ (last.weight.T if last.transposed else last.weight) + last.bias
     std = np.exp(net.log_std)
     return np.sum(-np.log(std * np.sqrt(2 * np.pi)) - (y - mean) ** 2 / (2 * std**2), axis=1)
 
@@ -237,7 +237,7 @@ def test_rows_without_a_known_later_state_are_left_out() -> None:
         RvSG.prepare(small("G"), walks(next_valid=np.zeros(ROWS)))
 
 
-def test_goals_are_drawn_anew_with_each_key_and_not_with_that_of_dropout() -> None:
+def test_goals_are_drawn_again_with_each_key_and_not_with_that_of_dropout() -> None:
     _, columns, _ = begin("G", small("G"))
     one, again, other = (gathering("G", small("G"))(columns, jax.random.key(seed))["outcomes"] for seed in (0, 0, 1))
     assert np.array_equal(one, again)
@@ -373,7 +373,7 @@ def test_actions_never_leave_their_bounds_and_are_the_same_every_time(form: str)
     assert (actions == HIGH).any()
 
 
-def numbered() -> Dataset:
+def discrete() -> Dataset:
     data = walks()
     choices = np.arange(ROWS) % 3
     return Dataset.from_arrays(
@@ -389,8 +389,8 @@ def numbered() -> Dataset:
 
 
 @EITHER
-def test_numbered_actions_are_learned_by_their_likelihood(form: str) -> None:
-    config, data = small(form, dropout=0.4), numbered()
+def test_discrete_actions_are_learned_by_their_likelihood(form: str) -> None:
+    config, data = small(form, dropout=0.4), discrete()
     algorithm, columns, state = begin(form, config, data)
     batch = algorithm.batch(columns, jnp.arange(len(columns["ahead" if form == "G" else "left"])), KEY)
     _, metrics = jax.jit(lambda: algorithm.update(algorithm.stages[0], state, batch, KEY))()
@@ -412,7 +412,7 @@ def test_a_fresh_agent_has_the_datas_scaling_and_bounds() -> None:
         algorithm, _, state = begin(form, config)
         agent = jax.jit(lambda algorithm=algorithm: algorithm.init(KEY).agent)()
         assert same(*((each.scaling, each.outcome_scaling, each.actions) for each in (agent, state.agent)))
-        assert isinstance(agent.actions, Bounds)
+        assert isinstance(agent.actions, Continuous)
 
 
 # -- settings and tasks --------------------------------------------------------------------------------------------
@@ -423,15 +423,15 @@ def test_a_fresh_agent_has_the_datas_scaling_and_bounds() -> None:
     ("name", "value"), [("dropout", 1.0), ("learning_rate", -1.0), ("hidden", (0,)), ("batch_size", 0)]
 )
 def test_a_setting_out_of_range_is_refused_by_name(form: str, name: str, value: Any) -> None:
-    with pytest.raises(WaypostError, match=rf"^{name} = "):
+    with pytest.raises(WaypostError, match=rf"^{name} must .+, got "):
         FORMS[form][1](**{name: value})
 
 
 def test_goal_columns_must_be_there() -> None:
     for columns in ((), (-1,)):
-        with pytest.raises(WaypostError, match=r"^goal_columns = "):
+        with pytest.raises(WaypostError, match=r"^goal_columns must be one or more columns, counted from 0, got "):
             GoalConfig(goal_columns=columns)
-    with pytest.raises(WaypostError, match="the last column of arrays is 2"):
+    with pytest.raises(WaypostError, match=r"^goal_columns must be columns of arrays, from 0 to 2, got \(0, 3\)$"):
         RvSG.prepare(small("G", goal_columns=(0, 3)), walks())
 
 

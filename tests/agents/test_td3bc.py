@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
+import compiled
 import constrained
 import equinox as eqx
 import jax
@@ -64,7 +64,7 @@ def begin(data: Dataset | None = None, **settings: Any) -> tuple[TD3BC, dict[str
     config = Config(**{**SMALL, **settings})
     prepared, spec = TD3BC.prepare(config, data or walks())
     algorithm = TD3BC(config, spec, 3)
-    state = algorithm.init(jax.random.key(0))
+    state = compiled.init(algorithm)
     for part, seed in SEEDS.items():
         state = shake(state, part, seed)
     return algorithm, constrained.columns(prepared), state._replace(updates=jnp.asarray(1))
@@ -74,14 +74,8 @@ def shake(state: State, part: str, seed: int = 9) -> State:
     return eqx.tree_at(WHERE[part], state, redrawn(WHERE[part](state), seed))
 
 
-@cache
-def compiled(config: Config) -> Any:
-    algorithm = TD3BC(config, TD3BC.prepare(config, walks())[1], 3)
-    return jax.jit(lambda state, batch: algorithm.update(algorithm.stages[0], state, batch, KEY))
-
-
 def update(algorithm: TD3BC, state: State, batch: dict[str, jax.Array]) -> tuple[State, dict[str, Any]]:
-    return compiled(algorithm.config)(state, batch)
+    return compiled.update(algorithm, 0, state, batch, KEY)
 
 
 def parts(state: State) -> dict[str, Any]:
@@ -100,7 +94,7 @@ def changed_by(one: State, other: State, **settings: Any) -> set[str]:
 
 
 def table_of(scaled: bool) -> Rows:
-    """The rows as the networks see them: 0.001 is added to the deviation of each column."""
+    """The rows as the networks see them: 0.001 is added to the standard deviation of each column."""
     table, seen = constrained.rows(walks(), 0.9), np.asarray(walks().observations, np.float64)
     if not scaled:
         return table
@@ -261,7 +255,7 @@ def test_a_timeout_bootstraps_and_a_terminal_does_not() -> None:
 
 def test_the_targets_begin_as_copies() -> None:
     _, spec = TD3BC.prepare(Config(**SMALL), walks())
-    state = TD3BC(Config(**SMALL), spec, 3).init(jax.random.key(0))
+    state = compiled.init(TD3BC(Config(**SMALL), spec, 3))
     assert same(state.targets, (state.agent.critic, state.agent.policy))
     assert int(state.updates) == 0
 
@@ -353,7 +347,7 @@ def test_rewards_are_the_originals() -> None:
     ],
 )
 def test_a_setting_out_of_range_is_refused_by_name(name: str, value: Any) -> None:
-    with pytest.raises(WaypostError, match=rf"^{name} = "):
+    with pytest.raises(WaypostError, match=rf"^{name} must .+, got "):
         Config(**{name: value})
 
 

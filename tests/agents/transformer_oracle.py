@@ -17,7 +17,7 @@ def norm(part: Any, x: np.ndarray) -> np.ndarray:
 
 
 def layer(part: Any, x: np.ndarray) -> np.ndarray:
-    return x @ (part.weight.T if part.turned else part.weight) + part.bias
+    return x @ (part.weight.T if part.transposed else part.weight) + part.bias
 
 
 def attended(block: Any, x: np.ndarray, real: np.ndarray, mask: np.ndarray | float) -> np.ndarray:

@@ -13,8 +13,8 @@ import pytest
 
 import waypost
 from waypost.agents.agent import Spec
-from waypost.agents.nets import Bounds, Scaling
-from waypost.agents.por import Config, Direction, Executor, PORAgent
+from waypost.agents.nets import Continuous, Direction, Scaling
+from waypost.agents.por import Config, Executor, PORAgent
 from waypost.cli import main
 from waypost.data.dataset import Dataset
 from waypost.report.diagnosis import write_diagnosis
@@ -71,7 +71,7 @@ def world() -> Dataset:
 def policy(mistake: float = 0.0) -> Policy:
     identity = Scaling(np.zeros(2), np.ones(2))
     net: Any = Exact(mistake)
-    executor = Executor(identity, Direction(identity, "state"), net, Bounds(LOW, HIGH), (0, 1))
+    executor = Executor(identity, Direction(identity, "state"), net, Continuous(LOW, HIGH), (0, 1))
     parts: Any = (Far(), East(), executor)
     return Policy("por", Config(inverse_temperature=7.0), Spec(2, 2, tuple(LOW), tuple(HIGH)), PORAgent(*parts))
 

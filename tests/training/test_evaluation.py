@@ -11,7 +11,7 @@ import pytest
 
 import waypost
 from waypost.agents.agent import Agent, Array, Memory
-from waypost.agents.nets import Choices
+from waypost.agents.nets import Discrete
 from waypost.envs.tasks import Task, task
 from waypost.errors import WaypostError
 from waypost.training.evaluation import check, rollouts
@@ -196,7 +196,7 @@ DIAL = Task("dial", "waypost-test/Dial-v0")
 class Chooser(Agent):
     """Takes each choice in turn: the one with the number of the step."""
 
-    actions: Choices
+    actions: Discrete
     shift: Array
 
     def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
@@ -204,7 +204,7 @@ class Chooser(Agent):
 
 
 def test_choices_are_given_to_the_environment_as_it_numbers_them() -> None:
-    agents = [Chooser(Choices(4), jnp.array(shift)) for shift in (0.0, 1.0)]
+    agents = [Chooser(Discrete(4), jnp.array(shift)) for shift in (0.0, 1.0)]
     judged = rollouts(agents, DIAL, 5, environments=2)
     assert judged.returns.tolist() == [[5 + 6 + 7] * 5, [6 + 7 + 8] * 5]
 
@@ -215,7 +215,7 @@ def test_agents_and_environments_of_different_actions_are_refused() -> None:
             with pytest.raises(WaypostError, match=message):
                 judge()
 
-    of_three, vector = Chooser(Choices(3), jnp.array(0.0)), Constant(jnp.array([1.0]))
+    of_three, vector = Chooser(Discrete(3), jnp.array(0.0)), Constant(jnp.array([1.0]))
     refuse(of_three, DIAL, r"task dial has 4 discrete actions, the agent gives the number of one of 3 actions; .*--env")
     refuse(of_three, DIAL, r"--columns.choices 4$")
     refuse(vector, DIAL, r"task dial has 4 discrete actions, the agent gives actions of shape \(1,\); .*--env")

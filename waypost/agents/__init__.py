@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +21,6 @@ if TYPE_CHECKING:
     from waypost.data.dataset import Dataset
 
 BOTH = frozenset({"actions", "rewards"})
-AS_RECORDED: Mapping[str, Convention] = {"return-range": "recorded"}
-"""The original works give this method locomotion's rewards as they are."""
-NO_CONVENTION: Mapping[str, Convention] = dict.fromkeys(("goal", "centred-goal", "return-range"), "recorded")
-"""The same for a method that is given the environment's own rewards when it acts, or that reads none."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +31,7 @@ class Entry:
     title: str
     """One line for `waypost list`."""
     code: str
-    """The `Algorithm`, as MODULE:CLASS."""
+    """The `Algorithm`, as MODULE:CLASS; the module may be relative to this package."""
     needs: frozenset[str] = BOTH
     """Columns the data must have besides states."""
     without: Mapping[str, str] = field(default_factory=dict)
@@ -50,7 +47,7 @@ class Entry:
 
     def load(self) -> type[Algorithm]:
         module, _, name = self.code.partition(":")
-        return getattr(import_module(module), name)
+        return getattr(import_module(module, __name__), name)
 
     @property
     def config_type(self) -> type[Any]:
@@ -83,107 +80,70 @@ class Entry:
         return Support(self.name, not why, why or f"the data have {' and '.join(sorted(self.needs))}")
 
 
-ALGORITHMS: dict[str, Entry] = {
-    entry.name: entry
-    for entry in (
-        Entry(
-            "por",
-            "policy-guided offline RL: value, guide and executor (Xu et al. 2022)",
-            "waypost.agents.por:POR",
-            discrete=True,
-            without={
-                "actions": "V and the guide train without: --training guide, with --init RUN for another run's "
-                "executor",
-                "rewards": "the executor trains without: --training executor",
-            },
-        ),
-        Entry(
-            "bc",
-            "behaviour cloning: do what the data did",
-            "waypost.agents.bc:BC",
-            needs=frozenset({"actions"}),
-            discrete=True,
-        ),
-        Entry(
-            "bc10",
-            "10%BC: behaviour cloning of the best tenth of the episodes",
-            "waypost.agents.bc:TopBC",
-            discrete=True,
-            streams=False,
-        ),
-        Entry(
-            "onestep",
-            "one step of policy improvement over the behaviour (Brandfonbrener et al. 2021)",
-            "waypost.agents.onestep:OneStep",
-            conventions=AS_RECORDED,
-        ),
-        Entry(
-            "iql",
-            "implicit Q-learning: an expectile of the data's own actions (Kostrikov et al. 2021)",
-            "waypost.agents.iql:IQL",
-            discrete=True,
-        ),
-        Entry(
-            "td3bc",
-            "TD3+BC: deterministic actor-critic held to the data's actions (Fujimoto and Gu 2021)",
-            "waypost.agents.td3bc:TD3BC",
-            conventions=AS_RECORDED,
-        ),
-        Entry(
-            "cql",
-            "conservative Q-learning: Q pushed down away from the data (Kumar et al. 2020)",
-            "waypost.agents.cql:CQL",
-            conventions={"return-range": "recorded", "goal": "centred-goal"},
-        ),
-        Entry(
-            "cql-discrete",
-            "conservative Q-learning for discrete actions (Kumar et al. 2020)",
-            "waypost.agents.cql_discrete:DiscreteCQL",
-            conventions=AS_RECORDED,
-            discrete=True,
-            continuous=False,
-        ),
-        Entry(
-            "bcq",
-            "BCQ: Q-learning among actions like those in the data (Fujimoto et al. 2019)",
-            "waypost.agents.bcq:BCQ",
-            conventions=AS_RECORDED,
-        ),
-        Entry(
-            "bear",
-            "BEAR: Q-learning inside the support of the data's actions (Kumar et al. 2019)",
-            "waypost.agents.bear:BEAR",
-            conventions=AS_RECORDED,
-        ),
-        Entry(
-            "brac",
-            "BRAC: actor and critic that pay for leaving the data's density of actions (Wu et al. 2019)",
-            "waypost.agents.brac:BRAC",
-            conventions=AS_RECORDED,
-        ),
-        Entry(
-            "dt",
-            "Decision Transformer: actions that go with the return asked for (Chen et al. 2021)",
-            "waypost.agents.dt:DT",
-            conventions=NO_CONVENTION,
-        ),
-        Entry(
-            "rvs-r",
-            "RvS-R: cloning, told the return to come (Emmons et al. 2022)",
-            "waypost.agents.rvs:RvSR",
-            conventions=NO_CONVENTION,
-            discrete=True,
-        ),
-        Entry(
-            "rvs-g",
-            "RvS-G: cloning, told a place to come (Emmons et al. 2022)",
-            "waypost.agents.rvs:RvSG",
-            needs=frozenset({"actions"}),
-            conventions=NO_CONVENTION,
-            discrete=True,
-        ),
-    )
-}
+as_recorded = partial(Entry, conventions={"return-range": "recorded"})
+"""The original works give these methods locomotion's rewards as they are."""
+without_convention = partial(Entry, conventions=dict.fromkeys(("goal", "centred-goal", "return-range"), "recorded"))
+"""The same for methods that are given the environment's own rewards when they act, or that read none."""
+ACTIONS = frozenset({"actions"})
+
+ENTRIES = (
+    Entry(
+        "por",
+        "policy-guided offline RL: value, guide and executor (Xu et al. 2022)",
+        ".por:POR",
+        discrete=True,
+        without={
+            "actions": "V and the guide train without: --training guide, with --init RUN for another run's executor",
+            "rewards": "the executor trains without: --training executor",
+        },
+    ),
+    Entry("bc", "behaviour cloning: do what the data did", ".bc:BC", ACTIONS, discrete=True),
+    Entry(
+        "bc10", "10%BC: behaviour cloning of the best tenth of the episodes", ".bc:TopBC", discrete=True, streams=False
+    ),
+    as_recorded(
+        "onestep", "one step of policy improvement over the behaviour (Brandfonbrener et al. 2021)", ".onestep:OneStep"
+    ),
+    Entry(
+        "iql",
+        "implicit Q-learning: an expectile of the data's own actions (Kostrikov et al. 2021)",
+        ".iql:IQL",
+        discrete=True,
+    ),
+    as_recorded(
+        "td3bc", "TD3+BC: deterministic actor-critic held to the data's actions (Fujimoto and Gu 2021)", ".td3bc:TD3BC"
+    ),
+    Entry(
+        "cql",
+        "conservative Q-learning: Q pushed down away from the data (Kumar et al. 2020)",
+        ".cql:CQL",
+        conventions={"return-range": "recorded", "goal": "centred-goal"},
+    ),
+    as_recorded(
+        "cql-discrete",
+        "conservative Q-learning for discrete actions (Kumar et al. 2020)",
+        ".cql_discrete:DiscreteCQL",
+        discrete=True,
+        continuous=False,
+    ),
+    as_recorded("bcq", "BCQ: Q-learning among actions like those in the data (Fujimoto et al. 2019)", ".bcq:BCQ"),
+    as_recorded("bear", "BEAR: Q-learning inside the support of the data's actions (Kumar et al. 2019)", ".bear:BEAR"),
+    as_recorded(
+        "brac",
+        "BRAC: actor and critic that pay for leaving the data's density of actions (Wu et al. 2019)",
+        ".brac:BRAC",
+    ),
+    without_convention(
+        "dt", "Decision Transformer: actions that go with the return asked for (Chen et al. 2021)", ".dt:DT"
+    ),
+    without_convention(
+        "rvs-r", "RvS-R: cloning, told the return to come (Emmons et al. 2022)", ".rvs:RvSR", discrete=True
+    ),
+    without_convention(
+        "rvs-g", "RvS-G: cloning, told a place to come (Emmons et al. 2022)", ".rvs:RvSG", ACTIONS, discrete=True
+    ),
+)
+ALGORITHMS: dict[str, Entry] = {entry.name: entry for entry in ENTRIES}
 
 
 def find_entry(name: str) -> Entry:
@@ -205,8 +165,8 @@ def able(dataset: Dataset, name: str, streamed: bool = False) -> Entry:
     if not why:
         return chosen
     others = [other for other, each in ALGORITHMS.items() if not each.refusal(dataset, streamed)]
-    judged = dataset.action_count is not None and not dataset.action_kind_declared
-    hints = ["if the actions are sizes, say --columns.choices 0"] if judged else []
+    guessed = dataset.action_count is not None and not dataset.action_kind_declared
+    hints = ["if the actions are continuous, say --columns.choices 0"] if guessed else []
     hints += ["or --stream never"] if streamed and not chosen.streams else []
     words = "; ".join([why, f"these can: {', '.join(others)}", *hints])
     raise WaypostError(f"{dataset.name}: {name} cannot learn from it: {words}")

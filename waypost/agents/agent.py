@@ -2,9 +2,9 @@
 
 An algorithm is one file with three things in it:
 
-`Config`     a frozen dataclass of its settings, each with a one-line docstring (the command line,
-             the presets, the run directory and the report all read this one definition);
-an `Agent`   what acts: a pytree of networks that takes and gives plain batched arrays;
+`Config`        its `Settings`, a frozen dataclass, each with a one-line docstring (the command line, the presets,
+                the run directory and the report all read this one definition);
+an `Agent`      what acts: a pytree of networks that takes and gives plain batched arrays;
 an `Algorithm`  how it learns: `prepare` the data, `init` a state, `update` it once on a batch.
 
 The loop knows nothing else. It never sees a loss, and an algorithm never sees a file, a clock or an
@@ -16,23 +16,25 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, TypeVar
 
 import equinox as eqx
 import jax
 import numpy as np
-import optax
 
-from waypost.agents.nets import Bounds, Choices
+from waypost.agents.descent import Descent as Descent
+from waypost.agents.nets import Continuous, Discrete, Scaling
+from waypost.agents.settings import Settings as Settings
+from waypost.data import prepare
 from waypost.data.dataset import Dataset
-from waypost.errors import WaypostError
+from waypost.errors import MissingPart, WaypostError
 
 Array = jax.Array
+Arrays = prepare.Arrays
 Batch = Mapping[str, Array]
-Columns = dict[str, np.ndarray]
 Metrics = dict[str, Array]
 Memory = Any
-Net = TypeVar("Net")
+Part = TypeVar("Part")
 
 
 @dataclass(frozen=True)
@@ -61,27 +63,29 @@ class Spec:
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Spec:
-        return cls(
-            **{
-                **record,
-                "action_low": tuple(record["action_low"]),
-                "action_high": tuple(record["action_high"]),
-                "statistics": {name: tuple(values) for name, values in record["statistics"].items()},
-            }
-        )
+        statistics = {name: tuple(values) for name, values in record["statistics"].items()}
+        bounds = {name: tuple(record[name]) for name in ("action_low", "action_high")}
+        return cls(**record | bounds | {"statistics": statistics})
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @property
-    def actions(self) -> Bounds | Choices:
+    def actions(self) -> Continuous | Discrete:
         """How actions are written as numbers for the networks."""
-        return Bounds(self.action_low, self.action_high) if self.action_count is None else Choices(self.action_count)
+        if self.action_count is None:
+            return Continuous(self.action_low, self.action_high)
+        return Discrete(self.action_count)
 
     @property
     def action_width(self) -> int:
         """How many numbers that takes."""
         return len(self.action_low) if self.action_count is None else self.action_count
+
+    def scaling(self, name: str, columns: tuple[int, ...] | None = None) -> Scaling:
+        """By the statistics NAME_mean and NAME_std, of some columns or of all."""
+        mean, std = (np.asarray(self.statistics[f"{name}_{moment}"]) for moment in ("mean", "std"))
+        return Scaling(mean, std) if columns is None else Scaling(mean[list(columns)], std[list(columns)])
 
 
 def _numbers(values: np.ndarray | None) -> tuple[float, ...]:
@@ -128,6 +132,13 @@ class Agent(eqx.Module):
         raise WaypostError(f"a {type(self).__name__} agent has no parts that could come from another run")
 
 
+def have(part: Part | None, name: str) -> Part:
+    """A part of an agent, or an error that says where to get it."""
+    if part is None:
+        raise MissingPart(f"this agent has no {name}: it was not trained; take it from another run with --init")
+    return part
+
+
 class Algorithm(ABC):
     """How one method learns, for given settings, data shape and number of steps.
 
@@ -146,16 +157,17 @@ class Algorithm(ABC):
     def __init__(self, config: Any, spec: Spec, steps: int): ...
 
     @classmethod
-    @abstractmethod
-    def prepare(cls, config: Any, dataset: Dataset) -> tuple[Columns, Spec]:
-        """The columns a batch is drawn from, all of one length, and what the agent must know of them."""
+    def prepare(cls, config: Any, dataset: Dataset) -> tuple[Arrays, Spec]:
+        """The arrays a batch is drawn from, by default transitions, and what the agent must know of them."""
+        scaling = prepare.observation_scaling(dataset, config.observation_scaling)
+        return prepare.transitions(dataset, config.discount), Spec.of(dataset, **scaling)
 
-    def batch(self, columns: Batch, rows: Array, key: Array) -> Batch:
-        """The rows of the columns that were drawn; a method that learns from stretches of episodes takes more.
+    def batch(self, arrays: Batch, rows: Array, key: Array) -> Batch:
+        """The rows that were drawn; a method that learns from stretches of episodes takes more.
 
         `key` is the one its `update` gets: a method that uses it in both takes different parts of it.
         """
-        return {name: column[rows] for name, column in columns.items()}
+        return {name: values[rows] for name, values in arrays.items()}
 
     @abstractmethod
     def init(self, key: Array) -> Any:
@@ -169,70 +181,3 @@ class Algorithm(ABC):
     @abstractmethod
     def update(self, stage: Stage, state: Any, batch: Batch, key: Array) -> tuple[Any, Metrics]:
         """One step of a stage on one batch: the next State, and scalars to look at."""
-
-
-def check_settings(config: Any, **rules: tuple[bool, str]) -> None:
-    """Raise for the first setting that cannot be meant; `rules` add to what holds for all algorithms.
-
-    A choice is one of its words, a learning rate is not negative, a layer has units, a batch has rows.
-    """
-    for name, kind in get_type_hints(type(config)).items():
-        value = getattr(config, name)
-        good, needs = rules.get(name, (True, ""))
-        if get_origin(kind) is Literal:
-            good, needs = value in get_args(kind), " or ".join(map(str, get_args(kind)))
-        elif name.endswith("learning_rate"):
-            good, needs = value >= 0, "0 or more"
-        elif name.endswith("hidden"):
-            good, needs = all(units >= 1 for units in value), "1 or more units in each layer"
-        elif name == "batch_size":
-            good, needs = value >= 1, "1 or more"
-        if not good:
-            raise WaypostError(f"{name} = {value!r}: {needs} is needed")
-
-
-def steps_of(stages: tuple[Stage, ...], part: str) -> int:
-    """How many updates a part gets in all: the length of its learning-rate schedule."""
-    return sum(stage.steps for stage in stages if part in stage.parts)
-
-
-def descend(
-    optimiser: optax.GradientTransformation, state: optax.OptState, net: Net, gradient: Net
-) -> tuple[Net, optax.OptState]:
-    """One step of an optimiser: the network and the optimiser's state after it."""
-    updates, state = optimiser.update(gradient, state, net)
-    return optax.apply_updates(net, updates), state
-
-
-def transitions(dataset: Dataset, discount: float) -> Columns:
-    """(s, a, r, s', gamma (1 - terminal)) of every row whose next state is known or does not matter."""
-    known = dataset.next_valid | dataset.terminals
-    columns = {
-        "observations": dataset.observations,
-        "actions": dataset.require("actions"),
-        "rewards": dataset.require("rewards"),
-        "next_observations": dataset.next_observations,
-        "discounts": np.where(dataset.terminals, 0.0, discount).astype(np.float32),
-    }
-    return columns if known.all() else {name: column[known] for name, column in columns.items()}
-
-
-def observation_scaling(dataset: Dataset, scaled: bool, least: float = 0.0) -> dict[str, np.ndarray]:
-    """Statistics for `Spec.of`: what observations are shifted and divided by; `least` is added to the deviation."""
-    mean, std = dataset.observation_moments
-    if not scaled:
-        mean, std = np.zeros_like(mean), np.ones_like(std)
-        least = 0.0
-    return {"observation_mean": mean, "observation_std": std + least}
-
-
-def to_go(dataset: Dataset) -> Columns:
-    """For each row its time step in the episode, the rows left there, itself included, and the return from it on."""
-    rows, last = np.arange(len(dataset)), dataset.last_row
-    rewards = dataset.require("rewards").astype(np.float64)
-    earned = np.cumsum(rewards)
-    return {
-        "times": (rows - dataset.episode_starts[dataset.episode_of]).astype(np.int32),
-        "left": (last - rows + 1).astype(np.int32),
-        "returns_to_go": (earned[last] - earned + rewards).astype(np.float32),
-    }

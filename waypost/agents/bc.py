@@ -1,6 +1,6 @@
 """BC, behaviour cloning: do what the data did; and 10%BC: do what the best tenth of the episodes did.
 
-One part learns: pi(a|s), a Gaussian or, for numbered actions, a categorical distribution, by maximising
+One part learns: pi(a|s), a Gaussian or, for discrete actions, a categorical distribution, by maximising
 E log pi(a|s). It acts with the likeliest action. BC knows nothing of rewards, so it is the level every other method
 has to clear; 10%BC knows only the undiscounted return of whole episodes.
 """
@@ -10,42 +10,26 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import jax
 import optax
 
-from waypost.agents.agent import (
-    Agent,
-    Algorithm,
-    Array,
-    Batch,
-    Columns,
-    Memory,
-    Metrics,
-    Spec,
-    Stage,
-    check_settings,
-    descend,
-    observation_scaling,
-)
-from waypost.agents.nets import Bounds, Categorical, Choices, Gaussian, Scaling, policy
+from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
+from waypost.agents.nets import Categorical, Continuous, Discrete, Gaussian, Scaling, policy
+from waypost.data import prepare
 from waypost.data.dataset import Dataset
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Settings of behaviour cloning."""
 
     observation_scaling: bool = True
-    """Scale observations to mean 0 and deviation 1."""
+    """Scale observations to mean 0 and standard deviation 1."""
     learning_rate: float = 1e-3
     """Adam's step size at the start; it goes to zero along a cosine."""
     hidden: tuple[int, ...] = (256, 256)
     """Hidden layers of the policy."""
     batch_size: int = 256
     """Transitions per update."""
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
 
 @dataclass(frozen=True)
@@ -55,16 +39,13 @@ class TopConfig(Config):
     top: float = 0.1
     """Share of the episodes that are cloned: the best by undiscounted return."""
 
-    def __post_init__(self) -> None:
-        check_settings(self, top=(0 < self.top <= 1, "more than 0, at most 1"))
-
 
 class BCAgent(Agent):
     """pi(a|s)."""
 
     scaling: Scaling
     policy: Gaussian | Categorical
-    actions: Bounds | Choices
+    actions: Continuous | Discrete
 
     def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
         return self.actions.action(self.policy.mode(self.scaling(observations))), memory
@@ -88,26 +69,22 @@ class BC(Algorithm):
         self.optimiser = optax.adam(optax.cosine_decay_schedule(config.learning_rate, max(steps, 1)))
 
     @classmethod
-    def prepare(cls, config: Config, dataset: Dataset) -> tuple[Columns, Spec]:
-        columns = {"observations": dataset.observations, "actions": dataset.require("actions")}
-        return columns, Spec.of(dataset, **observation_scaling(dataset, config.observation_scaling))
+    def prepare(cls, config: Config, dataset: Dataset) -> tuple[Arrays, Spec]:
+        arrays = {"observations": dataset.observations, "actions": dataset.require("actions")}
+        return arrays, Spec.of(dataset, **prepare.observation_scaling(dataset, config.observation_scaling))
 
     def init(self, key: Array) -> State:
         spec = self.spec
-        scaling = Scaling(spec.statistics["observation_mean"], spec.statistics["observation_std"])
-        agent = BCAgent(scaling, policy(spec.observation_size, self.config.hidden, spec.actions, key), spec.actions)
+        net = policy(spec.observation_size, self.config.hidden, spec.actions, key)
+        agent = BCAgent(spec.scaling("observation"), net, spec.actions)
         return State(agent, self.optimiser.init(agent.policy))
 
     def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
         agent = state.agent
-
-        def loss(net: Gaussian | Categorical) -> Array:
-            observations, actions = agent.scaling(batch["observations"]), agent.actions.scale(batch["actions"])
-            return -net.log_likelihood(observations, actions).mean()
-
-        value, gradient = jax.value_and_grad(loss)(agent.policy)
-        net, optimiser = descend(self.optimiser, state.optimiser, agent.policy, gradient)
-        return State(replace(agent, policy=net), optimiser), {"policy_loss": value}
+        observations, actions = agent.scaling(batch["observations"]), agent.actions.scale(batch["actions"])
+        descent = Descent({"policy": self.optimiser}, {"policy": state.optimiser})
+        policy = descent.step("policy", agent.policy, lambda pi: -pi.log_likelihood(observations, actions).mean())
+        return State(replace(agent, policy=policy), descent.states["policy"]), descent.metrics
 
 
 class TopBC(BC):
@@ -116,6 +93,6 @@ class TopBC(BC):
     config_type = TopConfig
 
     @classmethod
-    def prepare(cls, config: Config, dataset: Dataset) -> tuple[Columns, Spec]:
+    def prepare(cls, config: Config, dataset: Dataset) -> tuple[Arrays, Spec]:
         assert isinstance(config, TopConfig)
         return super().prepare(config, dataset.top(config.top))

@@ -1,4 +1,4 @@
-"""BCQ, batch-constrained Q-learning (Fujimoto, Meger, Precup; ICML 2019), for actions that are vectors.
+"""BCQ, batch-constrained Q-learning (Fujimoto, Meger, Precup; ICML 2019), for continuous actions.
 
 Q is only asked about actions like those in the data. Three parts learn together, each step in this order:
 
@@ -17,7 +17,7 @@ policy is a function of the state.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -25,27 +25,12 @@ import jax.numpy as jnp
 import optax
 
 from waypost.agents import losses
-from waypost.agents.agent import (
-    Agent,
-    Algorithm,
-    Array,
-    Batch,
-    Columns,
-    Memory,
-    Metrics,
-    Spec,
-    Stage,
-    check_settings,
-    descend,
-    observation_scaling,
-    transitions,
-)
-from waypost.agents.nets import MLP, VAE, Bounds, Choices, Scaling, Twin, beside, clipped_normal
-from waypost.data.dataset import Dataset
+from waypost.agents.agent import Agent, Algorithm, Array, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
+from waypost.agents.nets import MLP, VAE, Continuous, Discrete, Scaling, Twin, clipped_normal, side_by_side
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Settings of BCQ; the defaults are the original's."""
 
     perturbation: float = 0.05
@@ -75,23 +60,9 @@ class Config:
     perturbation_hidden: tuple[int, ...] = (400, 300)
     """Hidden layers of the perturbation."""
     observation_scaling: bool = False
-    """Scale observations to mean 0 and deviation 1; the original reads them as they are."""
+    """Scale observations to mean 0 and standard deviation 1; the original reads them as they are."""
     batch_size: int = 100
     """Transitions per update."""
-
-    def __post_init__(self) -> None:
-        check_settings(
-            self,
-            perturbation=(self.perturbation >= 0, "0 or more"),
-            target_candidates=(self.target_candidates >= 1, "1 or more"),
-            acting_candidates=(self.acting_candidates >= 1, "1 or more"),
-            minimum_share=(0 <= self.minimum_share <= 1, "0 to 1"),
-            latent=(self.latent >= 0, "0 or more"),
-            latent_clip=(self.latent_clip > 0, "more than 0"),
-            kl_weight=(self.kl_weight >= 0, "0 or more"),
-            discount=(0 < self.discount <= 1, "more than 0, at most 1"),
-            target_rate=(0 < self.target_rate <= 1, "more than 0, at most 1"),
-        )
 
 
 class Perturbation(eqx.Module):
@@ -101,7 +72,7 @@ class Perturbation(eqx.Module):
     most: float = eqx.field(static=True)
 
     def __call__(self, observations: Array, actions: Array) -> Array:
-        change = self.most * jnp.tanh(self.net(beside(observations, actions)))
+        change = self.most * jnp.tanh(self.net(side_by_side(observations, actions)))
         return jnp.clip(actions + change, -1.0, 1.0)
 
 
@@ -112,7 +83,7 @@ class BCQAgent(Agent):
     vae: VAE
     perturbation: Perturbation
     action_value: Twin
-    actions: Bounds | Choices
+    actions: Continuous | Discrete
     candidates: int = eqx.field(static=True)
     latent_clip: float = eqx.field(static=True)
 
@@ -120,7 +91,7 @@ class BCQAgent(Agent):
         scaled = self.scaling(observations)
         z = clipped_normal(jax.random.key(0), (self.candidates, 1, self.vae.latent), self.latent_clip)
         generated = self.perturbation(scaled, self.vae.decode(scaled, z))
-        values = self.action_value.heads[0](beside(scaled, generated))[..., 0]
+        values = self.action_value.heads[0](side_by_side(scaled, generated))[..., 0]
         return self.actions.action(losses.best(generated, values)), memory
 
 
@@ -143,31 +114,23 @@ class BCQ(Algorithm):
         self.stages = (Stage("joint", steps, frozenset({"vae", "value", "perturbation"})),)
         self.optimiser = optax.adam(config.learning_rate)
 
-    @classmethod
-    def prepare(cls, config: Config, dataset: Dataset) -> tuple[Columns, Spec]:
-        spec = Spec.of(dataset, **observation_scaling(dataset, config.observation_scaling))
-        return transitions(dataset, config.discount), spec
-
     def init(self, key: Array) -> State:
         config, spec = self.config, self.spec
         size, width = spec.observation_size, spec.action_width
-        vae_key, value_key, perturbation_key = jax.random.split(key, 3)
+        vae_key, q_key, perturbation_key = jax.random.split(key, 3)
         agent = BCQAgent(
-            Scaling(spec.statistics["observation_mean"], spec.statistics["observation_std"]),
+            spec.scaling("observation"),
             VAE(size, width, config.vae_hidden, config.latent or 2 * width, vae_key),
             Perturbation(MLP(size + width, config.perturbation_hidden, width, perturbation_key), config.perturbation),
-            Twin(size + width, config.value_hidden, value_key),
+            Twin(size + width, config.value_hidden, q_key),
             spec.actions,
             config.acting_candidates,
             config.latent_clip,
         )
         trained = {"vae": agent.vae, "value": agent.action_value, "perturbation": agent.perturbation}
-        return State(
-            agent,
-            jax.tree.map(jnp.copy, agent.action_value),
-            jax.tree.map(jnp.copy, agent.perturbation),
-            {part: self.optimiser.init(net) for part, net in trained.items()},
-        )
+        target_q, target_perturbation = jax.tree.map(jnp.copy, (agent.action_value, agent.perturbation))
+        optimisers = {part: self.optimiser.init(net) for part, net in trained.items()}
+        return State(agent, target_q, target_perturbation, optimisers)
 
     def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
         agent, config = state.agent, self.config
@@ -175,44 +138,22 @@ class BCQ(Algorithm):
         observations, following = (agent.scaling(batch[name]) for name in ("observations", "next_observations"))
         actions = agent.actions.scale(batch["actions"])
         rows = len(actions)
-        optimisers: dict[str, optax.OptState] = {}
-        metrics: Metrics = {}
+        descent = Descent(dict.fromkeys(state.optimisers, self.optimiser), state.optimisers)
 
-        def step(part: str, net: Any, gradient: Any) -> Any:
-            net, optimisers[part] = descend(self.optimiser, state.optimisers[part], net, gradient)
-            return net
-
-        def vae_loss(net: VAE) -> Array:
-            return losses.vae_loss(actions, *net.reconstruct(observations, actions, vae_key), config.kl_weight)
-
-        metrics["vae_loss"], gradient = jax.value_and_grad(vae_loss)(agent.vae)
-        vae = step("vae", agent.vae, gradient)
-
+        vae = descent.step("vae", agent.vae, lambda vae: vae.loss(observations, actions, config.kl_weight, vae_key))
         z = clipped_normal(target_key, (config.target_candidates, rows, vae.latent), config.latent_clip)
         generated = state.target_perturbation(following, vae.decode(following, z))
-        candidate_values = losses.soft_minimum(state.target_value(beside(following, generated)), config.minimum_share)
-        targets = losses.td_target(batch["rewards"], batch["discounts"], candidate_values.max(axis=0))
-
-        def value_loss(net: Twin) -> tuple[Array, Array]:
-            values = net(beside(observations, actions))
-            return ((values - targets) ** 2).mean(axis=1).sum(), values.mean()
-
-        (metrics["value_loss"], metrics["value"]), gradient = jax.value_and_grad(value_loss, has_aux=True)(
-            agent.action_value
-        )
-        value = step("value", agent.action_value, gradient)
-
+        candidates = losses.soft_minimum(state.target_value(side_by_side(following, generated)), config.minimum_share)
+        targets = losses.td_target(batch["rewards"], batch["discounts"], candidates.max(axis=0))
+        pairs = side_by_side(observations, actions)
+        q = descent.step("value", agent.action_value, lambda q: losses.twin_error(q(pairs), targets))
         z = clipped_normal(perturbation_key, (rows, vae.latent), config.latent_clip)
         generated = vae.decode(observations, z)
 
-        def perturbation_loss(net: Perturbation) -> Array:
-            return -value.heads[0](beside(observations, net(observations, generated))).mean()
+        def perturbation_loss(xi: Perturbation) -> Array:
+            return -q.heads[0](side_by_side(observations, xi(observations, generated))).mean()
 
-        metrics["perturbation_loss"], gradient = jax.value_and_grad(perturbation_loss)(agent.perturbation)
-        perturbation = step("perturbation", agent.perturbation, gradient)
-
-        targets_now = losses.moving_average(
-            (state.target_value, state.target_perturbation), (value, perturbation), config.target_rate
-        )
-        agent = replace(agent, vae=vae, action_value=value, perturbation=perturbation)
-        return State(agent, *targets_now, optimisers), metrics
+        xi = descent.step("perturbation", agent.perturbation, perturbation_loss)
+        followers = losses.moving_average((state.target_value, state.target_perturbation), (q, xi), config.target_rate)
+        agent = replace(agent, vae=vae, action_value=q, perturbation=xi)
+        return State(agent, *followers, descent.states), descent.metrics

@@ -22,7 +22,7 @@ function of the state.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -30,30 +30,15 @@ import jax.numpy as jnp
 import optax
 
 from waypost.agents import losses
-from waypost.agents.agent import (
-    Agent,
-    Algorithm,
-    Array,
-    Batch,
-    Columns,
-    Memory,
-    Metrics,
-    Spec,
-    Stage,
-    check_settings,
-    descend,
-    observation_scaling,
-    transitions,
-)
-from waypost.agents.nets import VAE, Bounds, Choices, Scaling, TanhGaussian, Twin, beside, clipped_normal
-from waypost.data.dataset import Dataset
+from waypost.agents.agent import Agent, Algorithm, Array, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
+from waypost.agents.nets import VAE, Continuous, Discrete, Scaling, TanhGaussian, Twin, clipped_normal, side_by_side
 
 LOG_MULTIPLIER_RANGE = (-5.0, 10.0)
 """Where the logarithm of lambda is kept."""
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Settings of BEAR; the defaults are the original's."""
 
     threshold: float = 0.05
@@ -91,25 +76,9 @@ class Config:
     policy_hidden: tuple[int, ...] = (400, 300)
     """Hidden layers of the policy."""
     observation_scaling: bool = False
-    """Scale observations to mean 0 and deviation 1; the original reads them as they are."""
+    """Scale observations to mean 0 and standard deviation 1; the original reads them as they are."""
     batch_size: int = 100
     """Transitions per update."""
-
-    def __post_init__(self) -> None:
-        check_settings(
-            self,
-            threshold=(self.threshold >= 0, "0 or more"),
-            bandwidth=(self.bandwidth > 0, "more than 0"),
-            samples=(self.samples >= 1, "1 or more"),
-            sample_clip=(self.sample_clip > 0, "more than 0"),
-            warmup_steps=(self.warmup_steps >= 0, "0 or more"),
-            candidates=(self.candidates >= 1, "1 or more"),
-            minimum_share=(0 <= self.minimum_share <= 1, "0 to 1"),
-            latent=(self.latent >= 0, "0 or more"),
-            kl_weight=(self.kl_weight >= 0, "0 or more"),
-            discount=(0 < self.discount <= 1, "more than 0, at most 1"),
-            target_rate=(0 < self.target_rate <= 1, "more than 0, at most 1"),
-        )
 
 
 class BEARAgent(Agent):
@@ -118,7 +87,7 @@ class BEARAgent(Agent):
     scaling: Scaling
     policy: TanhGaussian
     action_value: Twin
-    actions: Bounds | Choices
+    actions: Continuous | Discrete
     candidates: int = eqx.field(static=True)
 
     def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
@@ -126,7 +95,7 @@ class BEARAgent(Agent):
         mean, log_std = self.policy(scaled)
         noise = jax.random.normal(jax.random.key(0), (self.candidates, 1, mean.shape[-1]))
         sampled = jnp.tanh(mean + jnp.exp(log_std) * noise)
-        values = self.action_value.heads[0](beside(scaled, sampled))[..., 0]
+        values = self.action_value.heads[0](side_by_side(scaled, sampled))[..., 0]
         return self.actions.action(losses.best(sampled, values)), memory
 
 
@@ -154,34 +123,23 @@ class BEAR(Algorithm):
         rates["multiplier"] = config.dual_learning_rate
         self.optimisers = {part: optax.adam(rate) for part, rate in rates.items()}
 
-    @classmethod
-    def prepare(cls, config: Config, dataset: Dataset) -> tuple[Columns, Spec]:
-        spec = Spec.of(dataset, **observation_scaling(dataset, config.observation_scaling))
-        return transitions(dataset, config.discount), spec
-
     def init(self, key: Array) -> State:
         config, spec = self.config, self.spec
         size, width = spec.observation_size, spec.action_width
-        vae_key, value_key, policy_key = jax.random.split(key, 3)
+        vae_key, q_key, policy_key = jax.random.split(key, 3)
         agent = BEARAgent(
-            Scaling(spec.statistics["observation_mean"], spec.statistics["observation_std"]),
+            spec.scaling("observation"),
             TanhGaussian(size, config.policy_hidden, width, policy_key),
-            Twin(size + width, config.value_hidden, value_key),
+            Twin(size + width, config.value_hidden, q_key),
             spec.actions,
             config.candidates,
         )
         vae = VAE(size, width, config.vae_hidden, config.latent or 2 * width, vae_key)
         log_multiplier = jnp.zeros(())
         trained = {"vae": vae, "value": agent.action_value, "policy": agent.policy, "multiplier": log_multiplier}
-        return State(
-            agent,
-            vae,
-            log_multiplier,
-            jax.tree.map(jnp.copy, agent.action_value),
-            jax.tree.map(jnp.copy, agent.policy),
-            jnp.zeros((), jnp.int32),
-            {part: self.optimisers[part].init(net) for part, net in trained.items()},
-        )
+        target_q, target_policy = jax.tree.map(jnp.copy, (agent.action_value, agent.policy))
+        optimisers = {part: self.optimisers[part].init(net) for part, net in trained.items()}
+        return State(agent, vae, log_multiplier, target_q, target_policy, jnp.zeros((), jnp.int32), optimisers)
 
     def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
         agent, config = state.agent, self.config
@@ -189,56 +147,35 @@ class BEAR(Algorithm):
         observations, following = (agent.scaling(batch[name]) for name in ("observations", "next_observations"))
         actions = agent.actions.scale(batch["actions"])
         several = (config.samples, len(actions))
-        optimisers: dict[str, optax.OptState] = {}
-        metrics: Metrics = {}
+        descent = Descent(self.optimisers, state.optimisers)
 
-        def step(part: str, net: Any, gradient: Any) -> Any:
-            net, optimisers[part] = descend(self.optimisers[part], state.optimisers[part], net, gradient)
-            return net
-
-        def vae_loss(net: VAE) -> Array:
-            return losses.vae_loss(actions, *net.reconstruct(observations, actions, vae_key), config.kl_weight)
-
-        metrics["vae_loss"], gradient = jax.value_and_grad(vae_loss)(state.vae)
-        vae = step("vae", state.vae, gradient)
-
-        sampled = jnp.tanh(state.target_policy.before_tanh(following, target_key, (config.candidates,)))
-        candidate_values = losses.soft_minimum(state.target_value(beside(following, sampled)), config.minimum_share)
-        targets = losses.td_target(batch["rewards"], batch["discounts"], candidate_values.max(axis=0))
-
-        def value_loss(net: Twin) -> tuple[Array, Array]:
-            values = net(beside(observations, actions))
-            return ((values - targets) ** 2).mean(axis=1).sum(), values.mean()
-
-        (metrics["value_loss"], metrics["value"]), gradient = jax.value_and_grad(value_loss, has_aux=True)(
-            agent.action_value
-        )
-        value = step("value", agent.action_value, gradient)
-
+        vae = descent.step("vae", state.vae, lambda vae: vae.loss(observations, actions, config.kl_weight, vae_key))
+        sampled = state.target_policy.sample(following, target_key, (config.candidates,))[0]
+        candidates = losses.soft_minimum(state.target_value(side_by_side(following, sampled)), config.minimum_share)
+        targets = losses.td_target(batch["rewards"], batch["discounts"], candidates.max(axis=0))
+        pairs = side_by_side(observations, actions)
+        q = descent.step("value", agent.action_value, lambda q: losses.twin_error(q(pairs), targets))
         multiplier = jnp.exp(state.log_multiplier)
         started = (state.step >= config.warmup_steps).astype(jnp.float32)
         noise = clipped_normal(policy_key, (*several, actions.shape[-1]), config.sample_clip)
         z = clipped_normal(latent_key, (*several, vae.latent), config.sample_clip)
         decoded = vae.before_tanh(observations, z)
 
-        def policy_loss(net: TanhGaussian) -> tuple[Array, Array]:
-            mean, log_std = net(observations)
+        def policy_loss(pi: TanhGaussian) -> tuple[Array, Metrics]:
+            mean, log_std = pi(observations)
             inner = mean + jnp.exp(log_std) * noise
             distance = losses.mmd(decoded, inner, config.kernel, config.bandwidth).mean()
-            values = value(beside(observations, jnp.tanh(inner))).mean(axis=1).min(axis=0)
-            return multiplier * distance - started * values.mean(), distance
+            values = q(side_by_side(observations, jnp.tanh(inner))).mean(axis=1).min(axis=0)
+            return multiplier * distance - started * values.mean(), {"mmd": distance}
 
-        (metrics["policy_loss"], distance), gradient = jax.value_and_grad(policy_loss, has_aux=True)(agent.policy)
-        policy = step("policy", agent.policy, gradient)
-        metrics |= {"mmd": distance, "multiplier": multiplier}
+        policy = descent.step("policy", agent.policy, policy_loss)
 
         # What log lambda descends is -lambda (MMD - threshold), whose slope is that number itself.
-        excess = distance - config.threshold
-        log_multiplier = step("multiplier", state.log_multiplier, -multiplier * excess)
+        excess = descent.metrics["mmd"] - config.threshold
+        log_multiplier = descent.follow("multiplier", state.log_multiplier, -multiplier * excess)
         log_multiplier = jnp.clip(log_multiplier, *LOG_MULTIPLIER_RANGE)
 
-        targets_now = losses.moving_average(
-            (state.target_value, state.target_policy), (value, policy), config.target_rate
-        )
-        agent = replace(agent, policy=policy, action_value=value)
-        return State(agent, vae, log_multiplier, *targets_now, state.step + 1, optimisers), metrics
+        followers = losses.moving_average((state.target_value, state.target_policy), (q, policy), config.target_rate)
+        agent = replace(agent, policy=policy, action_value=q)
+        state = State(agent, vae, log_multiplier, *followers, state.step + 1, descent.states)
+        return state, {**descent.metrics, "multiplier": multiplier}

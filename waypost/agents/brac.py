@@ -20,39 +20,24 @@ cancels and D is taken before the tanh, where no action is at a bound.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 
 from waypost.agents import losses
-from waypost.agents.agent import (
-    Agent,
-    Algorithm,
-    Array,
-    Batch,
-    Columns,
-    Memory,
-    Metrics,
-    Spec,
-    Stage,
-    check_settings,
-    descend,
-    observation_scaling,
-    transitions,
-)
-from waypost.agents.nets import Bounds, Choices, Scaling, TanhGaussian, Twin, beside
-from waypost.data.dataset import Dataset
+from waypost.agents.agent import Agent, Algorithm, Array, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
+from waypost.agents.nets import Continuous, Discrete, Scaling, TanhGaussian, Twin, side_by_side
 
 LOG_STD_RANGE = (-5.0, 0.0)
-"""Where a tanh maps the log spreads of policy and behaviour."""
+"""Where a tanh maps the log standard deviations of policy and behaviour."""
 EDGE = 1e-3
 """How far inside (-1, 1) recorded actions are taken to lie; at a bound they would have no likelihood."""
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Settings of BRAC; the defaults are the original's."""
 
     divergence_weight: float = 0.1
@@ -82,20 +67,9 @@ class Config:
     policy_hidden: tuple[int, ...] = (200, 200)
     """Hidden layers of the policy and of the behaviour density."""
     observation_scaling: bool = False
-    """Scale observations to mean 0 and deviation 1; the original reads them as they are."""
+    """Scale observations to mean 0 and standard deviation 1; the original reads them as they are."""
     batch_size: int = 256
     """Transitions per update."""
-
-    def __post_init__(self) -> None:
-        check_settings(
-            self,
-            divergence_weight=(self.divergence_weight >= 0, "0 or more"),
-            samples=(self.samples >= 1, "1 or more"),
-            warmup_steps=(self.warmup_steps >= 0, "0 or more"),
-            behaviour_steps=(self.behaviour_steps >= 0, "0 or more"),
-            discount=(0 < self.discount <= 1, "more than 0, at most 1"),
-            target_rate=(0 < self.target_rate <= 1, "more than 0, at most 1"),
-        )
 
 
 class BRACAgent(Agent):
@@ -103,7 +77,7 @@ class BRACAgent(Agent):
 
     scaling: Scaling
     policy: TanhGaussian
-    actions: Bounds | Choices
+    actions: Continuous | Discrete
 
     def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
         return self.actions.action(self.policy.mode(self.scaling(observations))), memory
@@ -140,94 +114,69 @@ class BRAC(Algorithm):
             "policy": optax.adam(config.policy_learning_rate),
         }
 
-    @classmethod
-    def prepare(cls, config: Config, dataset: Dataset) -> tuple[Columns, Spec]:
-        spec = Spec.of(dataset, **observation_scaling(dataset, config.observation_scaling))
-        return transitions(dataset, config.discount), spec
-
     def init(self, key: Array) -> State:
         config, spec = self.config, self.spec
         size, width = spec.observation_size, spec.action_width
-        behaviour_key, value_key, policy_key = jax.random.split(key, 3)
-        scaling = Scaling(spec.statistics["observation_mean"], spec.statistics["observation_std"])
+        behaviour_key, q_key, policy_key = jax.random.split(key, 3)
         policy, behaviour = (
             TanhGaussian(size, config.policy_hidden, width, each, LOG_STD_RANGE, mapped=True)
             for each in (policy_key, behaviour_key)
         )
-        value = Twin(size + width, config.value_hidden, value_key)
+        q = Twin(size + width, config.value_hidden, q_key)
         entropy_weight = jnp.full((), float(config.behaviour_entropy))
-        trained = {"behaviour": behaviour, "entropy": entropy_weight, "value": value, "policy": policy}
-        return State(
-            BRACAgent(scaling, policy, spec.actions),
-            behaviour,
-            entropy_weight,
-            value,
-            jax.tree.map(jnp.copy, value),
-            jnp.zeros((), jnp.int32),
-            {part: self.optimisers[part].init(net) for part, net in trained.items()},
-        )
+        trained = {"behaviour": behaviour, "entropy": entropy_weight, "value": q, "policy": policy}
+        agent = BRACAgent(spec.scaling("observation"), policy, spec.actions)
+        optimisers = {part: self.optimisers[part].init(net) for part, net in trained.items()}
+        target, step = jax.tree.map(jnp.copy, q), jnp.zeros((), jnp.int32)
+        return State(agent, behaviour, entropy_weight, q, target, step, optimisers)
 
     def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
-        if "behaviour" in stage.parts:
-            return self._update_behaviour(state, batch, key)
-        return self._update_value_and_policy(state, batch, key)
+        descent = Descent(self.optimisers, state.optimisers)
+        step = self._update_behaviour if "behaviour" in stage.parts else self._update_q_and_policy
+        return step(descent, state, batch, key)._replace(optimisers=descent.states), descent.metrics
 
-    def _update_behaviour(self, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
+    def _update_behaviour(self, descent: Descent, state: State, batch: Batch, key: Array) -> State:
         agent = state.agent
         observations = agent.scaling(batch["observations"])
         actions = jnp.clip(agent.actions.scale(batch["actions"]), -1.0 + EDGE, 1.0 - EDGE)
 
-        def loss(net: TanhGaussian) -> tuple[Array, Array]:
-            entropy = -net.sample(observations, key)[1].mean()
-            return -state.entropy_weight * entropy - net.log_likelihood(observations, actions).mean(), entropy
+        def loss(b: TanhGaussian) -> tuple[Array, Metrics]:
+            entropy = -b.sample(observations, key)[1].mean()
+            value = -state.entropy_weight * entropy - b.log_likelihood(observations, actions).mean()
+            return value, {"behaviour_entropy": entropy}
 
-        (value, entropy), gradient = jax.value_and_grad(loss, has_aux=True)(state.behaviour)
-        behaviour, optimisers = self._step(state, "behaviour", state.behaviour, gradient)
-        state = state._replace(behaviour=behaviour, optimisers=optimisers)
-        if self.config.behaviour_entropy:
-            above = entropy + actions.shape[-1]
-            weight, optimisers = self._step(state, "entropy", state.entropy_weight, above)
-            state = state._replace(entropy_weight=jnp.maximum(weight, 0.0), optimisers=optimisers)
-        return state, {"behaviour_loss": value, "behaviour_entropy": entropy}
+        state = state._replace(behaviour=descent.step("behaviour", state.behaviour, loss))
+        if not self.config.behaviour_entropy:
+            return state
+        above = descent.metrics["behaviour_entropy"] + actions.shape[-1]
+        weight = descent.follow("entropy", state.entropy_weight, above)
+        return state._replace(entropy_weight=jnp.maximum(weight, 0.0))
 
-    def _update_value_and_policy(self, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
+    def _update_q_and_policy(self, descent: Descent, state: State, batch: Batch, key: Array) -> State:
         agent, config = state.agent, self.config
         target_key, policy_key = jax.random.split(key)
         observations, following = (agent.scaling(batch[name]) for name in ("observations", "next_observations"))
         actions = agent.actions.scale(batch["actions"])
-        metrics: Metrics = {}
 
         next_actions, divergences = self._leave(agent.policy, state.behaviour, following, target_key)
-        next_values = state.target(beside(following, next_actions)).min(axis=0)
+        next_values = state.target(side_by_side(following, next_actions)).min(axis=0)
         if config.value_penalty:
             next_values -= config.divergence_weight * divergences
         targets = losses.td_target(batch["rewards"], batch["discounts"], next_values)
-
-        def value_loss(net: Twin) -> tuple[Array, Array]:
-            values = net(beside(observations, actions))
-            return ((values - targets) ** 2).mean(axis=1).sum(), values.mean()
-
-        (metrics["value_loss"], metrics["value"]), gradient = jax.value_and_grad(value_loss, has_aux=True)(state.value)
-        value, optimisers = self._step(state, "value", state.value, gradient)
-        state = state._replace(value=value, optimisers=optimisers)
+        pairs = side_by_side(observations, actions)
+        q = descent.step("value", state.value, lambda q: losses.twin_error(q(pairs), targets))
         started = (state.step >= config.warmup_steps).astype(jnp.float32)
 
-        def policy_loss(net: TanhGaussian) -> tuple[Array, Array]:
-            chosen, divergences = self._leave(net, state.behaviour, observations, policy_key)
+        def policy_loss(pi: TanhGaussian) -> tuple[Array, Metrics]:
+            chosen, divergences = self._leave(pi, state.behaviour, observations, policy_key)
             divergence = divergences.mean()
-            values = value(beside(observations, chosen)).min(axis=0)
-            return config.divergence_weight * divergence - started * values.mean(), divergence
+            values = q(side_by_side(observations, chosen)).min(axis=0)
+            return config.divergence_weight * divergence - started * values.mean(), {"divergence": divergence}
 
-        (metrics["policy_loss"], metrics["divergence"]), gradient = jax.value_and_grad(policy_loss, has_aux=True)(
-            agent.policy
-        )
-        policy, optimisers = self._step(state, "policy", agent.policy, gradient)
-        return state._replace(
-            agent=replace(agent, policy=policy),
-            target=losses.moving_average(state.target, value, config.target_rate),
-            step=state.step + 1,
-            optimisers=optimisers,
-        ), metrics
+        policy = descent.step("policy", agent.policy, policy_loss)
+        target = losses.moving_average(state.target, q, config.target_rate)
+        agent = replace(agent, policy=policy)
+        return state._replace(agent=agent, value=q, target=target, step=state.step + 1)
 
     def _leave(
         self, policy: TanhGaussian, behaviour: TanhGaussian, observations: Array, key: Array
@@ -238,7 +187,3 @@ class BRAC(Algorithm):
         ours = losses.gaussian_log_likelihood(mean, log_std, inner)
         theirs = losses.gaussian_log_likelihood(*behaviour(observations), inner)
         return jnp.tanh(inner[0]), (ours - theirs).mean(axis=0)
-
-    def _step(self, state: State, part: str, net: Any, gradient: Any) -> tuple[Any, dict[str, optax.OptState]]:
-        net, optimiser = descend(self.optimisers[part], state.optimisers[part], net, gradient)
-        return net, {**state.optimisers, part: optimiser}

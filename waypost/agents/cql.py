@@ -1,4 +1,4 @@
-"""CQL(H), conservative Q-learning for actions that are vectors (Kumar, Zhou, Tucker, Levine; NeurIPS 2020).
+"""CQL(H), conservative Q-learning for continuous actions (Kumar, Zhou, Tucker, Levine; NeurIPS 2020).
 
 Soft actor-critic whose Q is pushed down where no data are and up where they are. Actions are scaled to [-1, 1].
 
@@ -30,30 +30,16 @@ import jax.numpy as jnp
 import optax
 
 from waypost.agents import losses
-from waypost.agents.agent import (
-    Agent,
-    Algorithm,
-    Array,
-    Batch,
-    Columns,
-    Memory,
-    Metrics,
-    Spec,
-    Stage,
-    check_settings,
-    descend,
-    observation_scaling,
-    transitions,
-)
-from waypost.agents.nets import LOG_STD_RANGE, Bounds, Scaling, TanhGaussian, Twin, beside
-from waypost.data.dataset import Dataset
+from waypost.agents.agent import Agent, Algorithm, Array, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
+from waypost.agents.nets import LOG_STD_RANGE, Continuous, Scaling, TanhGaussian, Twin, side_by_side
+from waypost.agents.settings import AT_LEAST_0, Rule
 
 LARGEST_FACTOR = 1e6
 """Where the Lagrange version's factor stops growing."""
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Settings of CQL; the defaults are those of the POR paper's table, for locomotion."""
 
     penalty_weight: float = 10.0
@@ -71,7 +57,7 @@ class Config:
     cloning_steps: int = 40_000
     """First updates in which pi clones instead of following Q; they count among the run's steps."""
     observation_scaling: bool = False
-    """Scale observations to mean 0 and deviation 1."""
+    """Scale observations to mean 0 and standard deviation 1."""
     discount: float = 0.99
     """Gamma."""
     target_rate: float = 0.005
@@ -87,17 +73,8 @@ class Config:
     batch_size: int = 256
     """Transitions per update."""
 
-    def __post_init__(self) -> None:
-        check_settings(
-            self,
-            penalty_weight=(self.penalty_weight >= 0, "0 or more"),
-            lagrange_threshold=(self.lagrange_threshold >= 0, "0 or more"),
-            samples=(self.samples >= 1, "1 or more"),
-            acting_candidates=(self.acting_candidates >= 0, "0 or more"),
-            cloning_steps=(self.cloning_steps >= 0, "0 or more"),
-            discount=(0 < self.discount <= 1, "more than 0, at most 1"),
-            target_rate=(0 < self.target_rate <= 1, "more than 0, at most 1"),
-        )
+    def rules(self) -> dict[str, Rule]:
+        return {"acting_candidates": AT_LEAST_0}
 
 
 class CQLAgent(Agent):
@@ -106,7 +83,7 @@ class CQLAgent(Agent):
     scaling: Scaling
     policy: TanhGaussian
     critic: Twin
-    actions: Bounds
+    actions: Continuous
     acting_candidates: int = eqx.field(static=True)
 
     def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
@@ -124,9 +101,8 @@ class CQLAgent(Agent):
         if self.acting_candidates:
             noise = jax.random.normal(jax.random.key(0), (self.acting_candidates, 1, mean.shape[-1]))
         drawn = jnp.tanh(mean + jnp.exp(log_std) * noise)
-        values = self.critic(beside(inputs, drawn)).min(axis=0)
-        best = values.argmax(axis=0)
-        return jnp.take_along_axis(drawn, best[None, :, None], axis=0)[0], values.max(axis=0)
+        values = self.critic(side_by_side(inputs, drawn)).min(axis=0)
+        return losses.best(drawn, values), values.max(axis=0)
 
 
 class State(NamedTuple):
@@ -154,76 +130,53 @@ class CQL(Algorithm):
             Stage("critic and policy", steps - cloning, frozenset({"critic", "policy"})),
         )
         self.stages = tuple(stage for stage in stages if stage.steps)
-        self.critic_optimiser = optax.adam(config.critic_learning_rate)
-        self.policy_optimiser = optax.adam(config.policy_learning_rate)
-
-    @classmethod
-    def prepare(cls, config: Config, dataset: Dataset) -> tuple[Columns, Spec]:
-        scaling = observation_scaling(dataset, config.observation_scaling)
-        return transitions(dataset, config.discount), Spec.of(dataset, **scaling)
+        q_optimiser, policy_optimiser = optax.adam(config.critic_learning_rate), optax.adam(config.policy_learning_rate)
+        self.optimisers = dict.fromkeys(("critic", "factor"), q_optimiser)
+        self.optimisers |= dict.fromkeys(("policy", "temperature"), policy_optimiser)
 
     def init(self, key: Array) -> State:
         config, spec = self.config, self.spec
-        assert isinstance(spec.actions, Bounds)
+        assert isinstance(spec.actions, Continuous)
         size, width = spec.observation_size, spec.action_width
-        policy_key, critic_key = jax.random.split(key)
+        policy_key, q_key = jax.random.split(key)
         policy = TanhGaussian(size, config.policy_hidden, width, policy_key, LOG_STD_RANGE)
-        critic = Twin(size + width, config.critic_hidden, critic_key)
-        scaling = Scaling(spec.statistics["observation_mean"], spec.statistics["observation_std"])
+        q = Twin(size + width, config.critic_hidden, q_key)
         log_one = jnp.zeros(())
-        return State(
-            CQLAgent(scaling, policy, critic, spec.actions, config.acting_candidates),
-            jax.tree.map(jnp.copy, critic),
-            log_one,
-            jnp.copy(log_one),
-            {
-                "critic": self.critic_optimiser.init(critic),
-                "factor": self.critic_optimiser.init(log_one),
-                "policy": self.policy_optimiser.init(policy),
-                "temperature": self.policy_optimiser.init(log_one),
-            },
-        )
+        trained = {"critic": q, "factor": log_one, "policy": policy, "temperature": log_one}
+        agent = CQLAgent(spec.scaling("observation"), policy, q, spec.actions, config.acting_candidates)
+        optimisers = {part: self.optimisers[part].init(net) for part, net in trained.items()}
+        return State(agent, jax.tree.map(jnp.copy, q), log_one, jnp.copy(log_one), optimisers)
 
     def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
-        metrics: Metrics = {}
-        policy_key, critic_key = jax.random.split(key)
-        policy = state.agent.policy
-        state = self._update_policy(state, batch, policy_key, metrics, cloning="cloning" in stage.parts)
-        state = self._update_critic(state, policy, batch, critic_key, metrics)
-        target = losses.moving_average(state.target, state.agent.critic, self.config.target_rate)
-        return state._replace(target=target), metrics
+        descent = Descent(self.optimisers, state.optimisers)
+        policy_key, q_key = jax.random.split(key)
+        moved = self._update_policy(descent, state, batch, policy_key, cloning="cloning" in stage.parts)
+        moved = self._update_q(descent, moved, state.agent.policy, batch, q_key)
+        target = losses.moving_average(state.target, moved.agent.critic, self.config.target_rate)
+        return moved._replace(target=target, optimisers=descent.states), descent.metrics
 
-    def _update_policy(self, state: State, batch: Batch, key: Array, metrics: Metrics, cloning: bool) -> State:
-        agent = state.agent
+    def _update_policy(self, descent: Descent, state: State, batch: Batch, key: Array, cloning: bool) -> State:
+        agent, config = state.agent, self.config
         observations = agent.scaling(batch["observations"])
 
-        def loss(net: TanhGaussian) -> tuple[Array, tuple[Array, Array, optax.OptState]]:
-            drawn, likelihood = net.sample(observations, key)
-            log_temperature, optimiser = self._tune(state, likelihood)
+        # A step of log temperature down -log temperature E [log pi + target entropy].
+        entropy = config.entropy_per_dimension * self.spec.action_width
+        slope = -jnp.mean(agent.policy.sample(observations, key)[1] + entropy)
+        log_temperature = descent.follow("temperature", state.log_temperature, slope)
+
+        def loss(pi: TanhGaussian) -> tuple[Array, Metrics]:
+            drawn, likelihood = pi.sample(observations, key)
             if cloning:
-                gain = net.log_likelihood(observations, agent.actions.scale(batch["actions"]))
+                gain = pi.log_likelihood(observations, agent.actions.scale(batch["actions"]))
             else:
-                gain = agent.critic(beside(observations, drawn)).min(axis=0)
-            value = jnp.mean(jnp.exp(log_temperature) * likelihood - gain)
-            return value, (-likelihood.mean(), log_temperature, optimiser)
+                gain = agent.critic(side_by_side(observations, drawn)).min(axis=0)
+            return jnp.mean(jnp.exp(log_temperature) * likelihood - gain), {"entropy": -likelihood.mean()}
 
-        (metrics["policy_loss"], aside), gradient = jax.value_and_grad(loss, has_aux=True)(agent.policy)
-        metrics["entropy"], log_temperature, tuned = aside
-        metrics["temperature"] = jnp.exp(log_temperature)
-        policy, optimiser = descend(self.policy_optimiser, state.optimisers["policy"], agent.policy, gradient)
-        return state._replace(
-            agent=replace(agent, policy=policy),
-            log_temperature=log_temperature,
-            optimisers={**state.optimisers, "policy": optimiser, "temperature": tuned},
-        )
+        policy = descent.step("policy", agent.policy, loss)
+        descent.metrics["temperature"] = jnp.exp(log_temperature)
+        return state._replace(agent=replace(agent, policy=policy), log_temperature=log_temperature)
 
-    def _tune(self, state: State, likelihood: Array) -> tuple[Array, optax.OptState]:
-        """A step of log temperature down -log temperature E [log pi + target entropy]."""
-        entropy = self.config.entropy_per_dimension * self.spec.action_width
-        gradient = -jax.lax.stop_gradient(jnp.mean(likelihood + entropy))
-        return descend(self.policy_optimiser, state.optimisers["temperature"], state.log_temperature, gradient)
-
-    def _update_critic(self, state: State, policy: TanhGaussian, batch: Batch, key: Array, metrics: Metrics) -> State:
+    def _update_q(self, descent: Descent, state: State, policy: TanhGaussian, batch: Batch, key: Array) -> State:
         """`policy` is pi as it was before this update."""
         agent, config, width = state.agent, self.config, self.spec.action_width
         rows = len(batch["rewards"])
@@ -233,7 +186,7 @@ class CQL(Algorithm):
         # One more than the penalty needs: the first action in s' is the target's.
         both = jnp.stack([observations, following])
         drawn, likelihood = policy.sample(both, policy_key, (config.samples + 1,))
-        next_values = state.target(beside(following, drawn[0, 1])).min(axis=0)
+        next_values = state.target(side_by_side(following, drawn[0, 1])).min(axis=0)
         if config.entropy_in_target:
             next_values = next_values - jnp.exp(state.log_temperature) * likelihood[0, 1]
         targets = losses.td_target(batch["rewards"], batch["discounts"], next_values)
@@ -242,36 +195,27 @@ class CQL(Algorithm):
         uniform = jax.random.uniform(uniform_key, (config.samples, rows, width), minval=-1.0, maxval=1.0)
         proposals = drawn[1:].reshape(2 * config.samples, rows, width)
         scored = jnp.concatenate([agent.actions.scale(batch["actions"])[None], uniform, proposals])
-        log_densities = jnp.concatenate(
-            [
-                jnp.full((config.samples, rows), -width * jnp.log(2.0)),
-                likelihood[1:].reshape(2 * config.samples, rows),
-            ]
-        )
+        uniform_density = jnp.full((config.samples, rows), -width * jnp.log(2.0))
+        log_densities = jnp.concatenate([uniform_density, likelihood[1:].reshape(2 * config.samples, rows)])
         # Flat, because the gradient of a matrix of rows costs less than that of a stack of matrices.
-        inputs = beside(observations, scored).reshape(-1, self.spec.observation_size + width)
+        inputs = side_by_side(observations, scored).reshape(-1, self.spec.observation_size + width)
         factor = jnp.exp(state.log_factor) if config.lagrange_threshold else 1.0
 
-        def loss(net: Twin) -> tuple[Array, tuple[Array, Array]]:
-            values = net(inputs).reshape(2, -1, rows)
+        def loss(q: Twin) -> tuple[Array, Metrics]:
+            values = q(inputs).reshape(2, -1, rows)
             taken, others = values[:, 0], values[:, 1:]
             gaps = jax.nn.logsumexp(others - log_densities, axis=1) - taken
             excess = config.penalty_weight * gaps.mean(axis=1) - config.lagrange_threshold
             errors = jnp.mean((targets - taken) ** 2, axis=1)
-            return jnp.sum(errors + factor * excess), (taken.mean(), excess.mean())
+            return jnp.sum(errors + factor * excess), {"value": taken.mean(), "penalty": excess.mean()}
 
-        (metrics["critic_loss"], aside), gradient = jax.value_and_grad(loss, has_aux=True)(agent.critic)
-        metrics["value"], excess = aside
-        metrics["penalty"] = excess + config.lagrange_threshold
-        critic, optimiser = descend(self.critic_optimiser, state.optimisers["critic"], agent.critic, gradient)
-        state = state._replace(
-            agent=replace(agent, critic=critic), optimisers={**state.optimisers, "critic": optimiser}
-        )
-        return self._tune_factor(state, factor * excess, metrics) if config.lagrange_threshold else state
-
-    def _tune_factor(self, state: State, slope: Array, metrics: Metrics) -> State:
-        """A step of log factor up factor (weight penalty - threshold), whose slope it is given."""
-        log_factor, optimiser = descend(self.critic_optimiser, state.optimisers["factor"], state.log_factor, -slope)
+        state = state._replace(agent=replace(agent, critic=descent.step("critic", agent.critic, loss)))
+        excess = descent.metrics["penalty"]
+        descent.metrics["penalty"] = excess + config.lagrange_threshold
+        if not config.lagrange_threshold:
+            return state
+        # A step of log factor up factor (weight penalty - threshold), whose slope is that number itself.
+        log_factor = descent.follow("factor", state.log_factor, -factor * excess)
         log_factor = jnp.minimum(log_factor, jnp.log(LARGEST_FACTOR))
-        metrics["factor"] = jnp.exp(log_factor)
-        return state._replace(log_factor=log_factor, optimisers={**state.optimisers, "factor": optimiser})
+        descent.metrics["factor"] = jnp.exp(log_factor)
+        return state._replace(log_factor=log_factor)

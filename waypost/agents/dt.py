@@ -27,27 +27,16 @@ import jax.numpy as jnp
 import optax
 
 from waypost.agents import losses
-from waypost.agents.agent import (
-    Agent,
-    Algorithm,
-    Array,
-    Batch,
-    Columns,
-    Metrics,
-    Spec,
-    Stage,
-    check_settings,
-    descend,
-    observation_scaling,
-    to_go,
-)
-from waypost.agents.nets import MLP, Bounds, LayerNorm, Scaling
+from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Descent, Metrics, Settings, Spec, Stage
+from waypost.agents.nets import MLP, Continuous, LayerNorm, Scaling
+from waypost.agents.settings import Rule
 from waypost.agents.transformer import Transformer
+from waypost.data import prepare
 from waypost.data.dataset import Dataset
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Settings of the Decision Transformer; the defaults are the original's for locomotion."""
 
     target_return: float = 0.0
@@ -75,19 +64,8 @@ class Config:
     batch_size: int = 64
     """Stretches per update."""
 
-    def __post_init__(self) -> None:
-        check_settings(
-            self,
-            return_scale=(self.return_scale > 0, "more than 0"),
-            context=(self.context >= 1, "1 or more"),
-            layers=(self.layers >= 1, "1 or more"),
-            heads=(self.heads >= 1, "1 or more"),
-            width=(self.width >= 1 and self.width % max(self.heads, 1) == 0, "a multiple of heads"),
-            dropout=(0 <= self.dropout < 1, "0 or more and less than 1"),
-            warmup_steps=(self.warmup_steps >= 0, "0 or more"),
-            weight_decay=(self.weight_decay >= 0, "0 or more"),
-            gradient_clip=(self.gradient_clip > 0, "more than 0"),
-        )
+    def rules(self) -> dict[str, Rule]:
+        return {"width": Rule("be a multiple of heads", lambda x: x >= 1 and x % max(self.heads, 1) == 0)}
 
 
 class Stretches(NamedTuple):
@@ -152,7 +130,7 @@ class DTAgent(Agent):
 
     scaling: Scaling
     model: Model
-    actions: Bounds
+    actions: Continuous
     context: int = eqx.field(static=True)
     target: float = eqx.field(static=True)
     return_scale: float = eqx.field(static=True)
@@ -214,31 +192,31 @@ class DT(Algorithm):
         )
 
     @classmethod
-    def prepare(cls, config: Config, dataset: Dataset) -> tuple[Columns, Spec]:
-        columns = {"observations": dataset.observations, "actions": dataset.require("actions"), **to_go(dataset)}
+    def prepare(cls, config: Config, dataset: Dataset) -> tuple[Arrays, Spec]:
+        arrays = {"observations": dataset.observations, "actions": dataset.require("actions"), **prepare.to_go(dataset)}
         spec = Spec.of(
             dataset,
             best_return=dataset.episode_returns.max(keepdims=True),
             longest_episode=dataset.episode_lengths.max(keepdims=True),
-            **observation_scaling(dataset, True, least=1e-6),
+            **prepare.observation_scaling(dataset, True, least=1e-6),
         )
-        return columns, spec
+        return arrays, spec
 
-    def batch(self, columns: Batch, rows: Array, key: Array) -> Batch:
+    def batch(self, arrays: Batch, rows: Array, key: Array) -> Batch:
         """Stretches that begin at these rows; where an episode ends before, its last row is repeated and not `real`."""
         ahead = jnp.arange(self.config.context)
-        left = columns["left"][rows][:, None]
+        left = arrays["left"][rows][:, None]
         taken = rows[:, None] + jnp.minimum(ahead, left - 1)
-        stretches = {name: column[taken] for name, column in columns.items() if name != "left"}
+        stretches = {name: values[taken] for name, values in arrays.items() if name != "left"}
         return {**stretches, "real": ahead < left}
 
     def init(self, key: Array) -> State:
         config, spec = self.config, self.spec
         (best,), (longest,) = spec.statistics["best_return"], spec.statistics["longest_episode"]
         agent = DTAgent(
-            Scaling(spec.statistics["observation_mean"], spec.statistics["observation_std"]),
+            spec.scaling("observation"),
             Model(config, spec.observation_size, spec.action_width, int(longest), key),
-            Bounds(spec.action_low, spec.action_high),
+            Continuous(spec.action_low, spec.action_high),
             config.context,
             config.target_return or best,
             config.return_scale,
@@ -254,6 +232,6 @@ class DT(Algorithm):
             errors = jnp.mean((model(stretches, key) - actions) ** 2, axis=-1)
             return losses.masked_mean(errors, real)
 
-        value, gradient = jax.value_and_grad(loss)(agent.model)
-        model, optimiser = descend(self.optimiser, state.optimiser, agent.model, gradient)
-        return State(replace(agent, model=model), optimiser), {"policy_loss": value}
+        descent = Descent({"policy": self.optimiser}, {"policy": state.optimiser})
+        model = descent.step("policy", agent.model, loss)
+        return State(replace(agent, model=model), descent.states["policy"]), descent.metrics

@@ -13,35 +13,23 @@ in this order at every step, so that the policy and Q see the new V; then the ta
 average. With tau towards 1, V comes close to the best outcome the data hold.
 
 Observations are read as they are. The policy is a Gaussian whose mean is kept inside the bounds by a tanh while the
-Gaussian itself is not squashed; among numbered actions it is a categorical distribution. It acts with the
+Gaussian itself is not squashed; among discrete actions it is a categorical distribution. It acts with the
 likeliest action.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 
 from waypost.agents import losses
-from waypost.agents.agent import (
-    Agent,
-    Algorithm,
-    Array,
-    Batch,
-    Columns,
-    Memory,
-    Metrics,
-    Spec,
-    Stage,
-    check_settings,
-    descend,
-    transitions,
-)
-from waypost.agents.nets import MLP, Bounds, Categorical, Choices, Gaussian, Twin, beside, policy
+from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
+from waypost.agents.nets import MLP, Categorical, Continuous, Discrete, Gaussian, Twin, policy, side_by_side
+from waypost.data import prepare
 from waypost.data.dataset import Dataset
 
 EDGE = 1e-5
@@ -49,7 +37,7 @@ EDGE = 1e-5
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Settings of IQL; the defaults are the original's for locomotion."""
 
     tau: float = 0.7
@@ -71,23 +59,13 @@ class Config:
     batch_size: int = 256
     """Transitions per update."""
 
-    def __post_init__(self) -> None:
-        check_settings(
-            self,
-            tau=(0 < self.tau < 1, "more than 0, less than 1"),
-            inverse_temperature=(self.inverse_temperature >= 0, "0 or more"),
-            weight_cap=(self.weight_cap > 0, "more than 0"),
-            discount=(0 < self.discount <= 1, "more than 0, at most 1"),
-            target_rate=(0 < self.target_rate <= 1, "more than 0, at most 1"),
-        )
-
 
 class IQLAgent(Agent):
     """pi(a|s), and V(s) to look at."""
 
     policy: Gaussian | Categorical
     value_net: MLP
-    actions: Bounds | Choices
+    actions: Continuous | Discrete
 
     def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
         return self.actions.action(self.policy.mode(observations)), memory
@@ -101,7 +79,7 @@ class State(NamedTuple):
 
     agent: IQLAgent
     q: Twin
-    """Q, which reads states beside actions."""
+    """Q, which reads states and actions."""
     target: Twin
     """Q', its moving average."""
     optimisers: dict[str, optax.OptState]
@@ -122,8 +100,8 @@ class IQL(Algorithm):
         }
 
     @classmethod
-    def prepare(cls, config: Config, dataset: Dataset) -> tuple[Columns, Spec]:
-        return transitions(dataset, config.discount), Spec.of(dataset)
+    def prepare(cls, config: Config, dataset: Dataset) -> tuple[Arrays, Spec]:
+        return prepare.transitions(dataset, config.discount), Spec.of(dataset)
 
     def init(self, key: Array) -> State:
         spec, hidden = self.spec, self.config.hidden
@@ -141,48 +119,26 @@ class IQL(Algorithm):
     def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
         config, agent, observations = self.config, state.agent, batch["observations"]
         actions = agent.actions.scale(batch["actions"])
-        if isinstance(agent.actions, Bounds):
+        if isinstance(agent.actions, Continuous):
             actions = jnp.clip(actions, -1.0 + EDGE, 1.0 - EDGE)
-        pairs = beside(observations, actions)
+        pairs = side_by_side(observations, actions)
         expected = state.target(pairs).min(axis=0)
+        descent = Descent(self.optimisers, state.optimisers)
 
-        def value_loss(net: MLP) -> tuple[Array, Array]:
-            values = net(observations)[..., 0]
-            return losses.expectile(expected - values, config.tau).mean(), values.mean()
+        def value_loss(v: MLP) -> tuple[Array, Metrics]:
+            values = v(observations)[..., 0]
+            return losses.expectile(expected - values, config.tau).mean(), {"value": values.mean()}
 
-        (value_error, value), gradient = jax.value_and_grad(value_loss, has_aux=True)(agent.value_net)
-        value_net, value_optimiser = self._step(state, "value", agent.value_net, gradient)
-        agent = replace(agent, value_net=value_net)
-
+        agent = replace(agent, value_net=descent.step("value", agent.value_net, value_loss))
         advantages = expected - agent.value(observations)
         weights = losses.exponential_weight(advantages, config.inverse_temperature, config.weight_cap)
 
-        def policy_loss(net: Gaussian | Categorical) -> Array:
-            return -jnp.mean(weights * net.log_likelihood(observations, actions))
+        def policy_loss(pi: Gaussian | Categorical) -> tuple[Array, Metrics]:
+            return -jnp.mean(weights * pi.log_likelihood(observations, actions)), {"weight": weights.mean()}
 
-        policy_error, gradient = jax.value_and_grad(policy_loss)(agent.policy)
-        policy_net, policy_optimiser = self._step(state, "policy", agent.policy, gradient)
-        agent = replace(agent, policy=policy_net)
-
+        agent = replace(agent, policy=descent.step("policy", agent.policy, policy_loss))
         next_values = agent.value(batch["next_observations"])
         targets = losses.td_target(batch["rewards"], batch["discounts"], next_values)
-
-        def q_loss(net: Twin) -> Array:
-            return jnp.sum((targets - net(pairs)) ** 2, axis=0).mean()
-
-        q_error, gradient = jax.value_and_grad(q_loss)(state.q)
-        q, q_optimiser = self._step(state, "q", state.q, gradient)
-
+        q = descent.step("q", state.q, lambda q: jnp.sum((targets - q(pairs)) ** 2, axis=0).mean())
         target = losses.moving_average(state.target, q, config.target_rate)
-        optimisers = {"value": value_optimiser, "policy": policy_optimiser, "q": q_optimiser}
-        metrics = {
-            "value_loss": value_error,
-            "policy_loss": policy_error,
-            "q_loss": q_error,
-            "value": value,
-            "weight": weights.mean(),
-        }
-        return State(agent, q, target, optimisers), metrics
-
-    def _step(self, state: State, part: str, net: Any, gradient: Any) -> tuple[Any, optax.OptState]:
-        return descend(self.optimisers[part], state.optimisers[part], net, gradient)
+        return State(agent, q, target, descent.states), descent.metrics

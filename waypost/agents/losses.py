@@ -62,6 +62,11 @@ def constrained_value(values: Array, behaviour_log_likelihood: Array, inverse_te
     return -(scale * values + behaviour_log_likelihood)
 
 
+def twin_error(values: Array, targets: Array) -> tuple[Array, dict[str, Array]]:
+    """Sum over both networks, (2, rows), of the mean squared error; also their mean value, to report."""
+    return ((values - targets) ** 2).mean(axis=1).sum(), {"value": values.mean()}
+
+
 def soft_minimum(values: Array, share: float) -> Array:
     """share min + (1 - share) max over the first axis: BCQ's and BEAR's cautious estimate of two networks."""
     return share * values.min(axis=0) + (1.0 - share) * values.max(axis=0)

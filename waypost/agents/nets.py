@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import equinox as eqx
 import jax
@@ -24,7 +24,7 @@ LOG_STD_RANGE = (-5.0, 2.0)
 
 
 FEW = 16
-"""Outputs up to which a layer's weights are kept turned."""
+"""Outputs up to which a layer's weights are kept transposed."""
 
 
 class Linear(eqx.Module):
@@ -36,10 +36,10 @@ class Linear(eqx.Module):
 
     weight: Array
     bias: Array
-    turned: bool = eqx.field(static=True, default=False)
+    transposed: bool = eqx.field(static=True, default=False)
 
     def __call__(self, x: Array) -> Array:
-        return x @ (self.weight.T if self.turned else self.weight) + self.bias
+        return x @ (self.weight.T if self.transposed else self.weight) + self.bias
 
 
 class LayerNorm(eqx.Module):
@@ -74,8 +74,8 @@ class MLP(eqx.Module):
         layers, first = [], 0
         for i, o in shapes:
             table = numbers[first : first + (i + 1) * o].reshape(i + 1, o) / np.sqrt(i, dtype=np.float32)
-            turned = o <= FEW
-            layers.append(Linear(table[:i].T if turned else table[:i], table[i], turned))
+            transposed = o <= FEW
+            layers.append(Linear(table[:i].T if transposed else table[:i], table[i], transposed))
             first += (i + 1) * o
         self.layers = tuple(layers)
         self.norms = tuple(LayerNorm(size) for size in hidden) if layer_norm else ()
@@ -94,19 +94,16 @@ class Twin(eqx.Module):
 
     def __init__(self, inputs: int, hidden: Sequence[int], key: Array, layer_norm: bool = False):
         first, second = jax.random.split(key)
-        self.heads = (
-            MLP(inputs, hidden, 1, first, layer_norm),
-            MLP(inputs, hidden, 1, second, layer_norm),
-        )
+        self.heads = (MLP(inputs, hidden, 1, first, layer_norm), MLP(inputs, hidden, 1, second, layer_norm))
 
     def __call__(self, x: Array) -> Array:
         return jnp.stack([head(x)[..., 0] for head in self.heads])
 
 
-def beside(*parts: Array) -> Array:
-    """The columns of arrays side by side, for networks of several things; missing leading axes are repeated.
+def side_by_side(*parts: Array) -> Array:
+    """The columns of several arrays as one input of a network; missing leading axes are repeated.
 
-    States (rows, n) beside samples of actions (samples, rows, m) are (samples, rows, n + m).
+    States (rows, n) and samples of actions (samples, rows, m) give (samples, rows, n + m).
     """
     leading = jnp.broadcast_shapes(*(part.shape[:-1] for part in parts))
     return jnp.concatenate([jnp.broadcast_to(part, (*leading, part.shape[-1])) for part in parts], axis=-1)
@@ -124,7 +121,7 @@ def dropout(x: Array, rate: float, key: Array | None) -> Array:
     return jnp.where(jax.random.bernoulli(key, 1.0 - rate, x.shape), x / (1.0 - rate), 0.0)
 
 
-class Thinned(eqx.Module):
+class DropoutLinear(eqx.Module):
     """A layer that reads its inputs after dropout."""
 
     layer: Linear
@@ -135,25 +132,25 @@ class Thinned(eqx.Module):
         return self.layer(dropout(x, self.rate, self.key))
 
 
-def thinned(net: Net, rate: float, key: Array) -> Net:
+def with_dropout(net: Net, rate: float, key: Array) -> Net:
     """A module whose one MLP has dropout after each hidden layer: what to take the loss of while learning."""
 
-    def thin(part: object) -> object:
+    def changed(part: object) -> object:
         if not isinstance(part, MLP):
             return part
         first, *others = part.layers
         keys = jax.random.split(key, len(part.layers))
-        later = (Thinned(layer, each, rate) for layer, each in zip(others, keys[1:], strict=True))
+        later = (DropoutLinear(layer, each, rate) for layer, each in zip(others, keys[1:], strict=True))
         return eqx.tree_at(lambda mlp: mlp.layers, part, (first, *later))
 
-    return net if rate == 0.0 else jax.tree.map(thin, net, is_leaf=lambda part: isinstance(part, MLP))
+    return net if rate == 0.0 else jax.tree.map(changed, net, is_leaf=lambda part: isinstance(part, MLP))
 
 
 # -- distributions: each gives the likelihood of an outcome and the likeliest one -----------------------
 
 
 class Gaussian(eqx.Module):
-    """Diagonal Gaussian: the mean is a network of the input, the spread one learned number per output."""
+    """Diagonal Gaussian: the mean is a network of the input, the log standard deviation one number per output."""
 
     mean: MLP
     log_std: Array
@@ -169,6 +166,11 @@ class Gaussian(eqx.Module):
         """Mean (rows, outputs) and log standard deviation (outputs,)."""
         return self.mode(x), jnp.clip(self.log_std, *LOG_STD_RANGE)
 
+    def sample(self, x: Array, key: Array) -> Array:
+        """Samples, (rows, outputs), differentiable in the network."""
+        mean, log_std = self(x)
+        return mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape)
+
     def log_likelihood(self, x: Array, outcomes: Array) -> Array:
         return losses.gaussian_log_likelihood(*self(x), outcomes)
 
@@ -178,7 +180,7 @@ class Gaussian(eqx.Module):
 
 
 class Categorical(eqx.Module):
-    """One of several choices; an outcome is a row of zeros with a 1 at the one taken."""
+    """One of several discrete actions; an outcome is a row of zeros with a 1 at the one taken."""
 
     logits: MLP
 
@@ -194,12 +196,12 @@ class Categorical(eqx.Module):
 
 
 class TanhGaussian(eqx.Module):
-    """tanh of a diagonal Gaussian whose mean and spread are both a network of the input: samples lie in (-1, 1)."""
+    """tanh of a diagonal Gaussian, one network for both mean and log standard deviation: samples lie in (-1, 1)."""
 
     net: MLP
     log_std_range: tuple[float, float] = eqx.field(static=True)
     mapped: bool = eqx.field(static=True)
-    """Whether the log spread is mapped into its range by a tanh instead of being clipped to it."""
+    """Whether the log standard deviation is mapped into its range by a tanh instead of being clipped to it."""
 
     def __init__(
         self,
@@ -221,11 +223,6 @@ class TanhGaussian(eqx.Module):
         if self.mapped:
             return mean, low + 0.5 * (high - low) * (jnp.tanh(log_std) + 1.0)
         return mean, jnp.clip(log_std, low, high)
-
-    def before_tanh(self, x: Array, key: Array, samples: tuple[int, ...] = ()) -> Array:
-        """Samples u of the Gaussian, (*samples, rows, outputs), differentiable in the network."""
-        mean, log_std = self(x)
-        return mean + jnp.exp(log_std) * jax.random.normal(key, (*samples, *mean.shape))
 
     def sample(self, x: Array, key: Array, samples: tuple[int, ...] = ()) -> tuple[Array, Array]:
         """Samples tanh(u), (*samples, rows, outputs), and their log likelihoods, differentiable in the network."""
@@ -258,27 +255,27 @@ class VAE(eqx.Module):
 
     def encode(self, observations: Array, actions: Array) -> tuple[Array, Array]:
         """Mean and log standard deviation of z, the latter in [-4, 15]."""
-        mean, log_std = jnp.split(self.encoder(beside(observations, actions)), 2, axis=-1)
+        mean, log_std = jnp.split(self.encoder(side_by_side(observations, actions)), 2, axis=-1)
         return mean, jnp.clip(log_std, -4.0, 15.0)
 
-    def reconstruct(self, observations: Array, actions: Array, key: Array) -> tuple[Array, Array, Array]:
-        """Actions decoded from samples of their z, and the mean and log standard deviation of z."""
+    def loss(self, observations: Array, actions: Array, kl_weight: float, key: Array) -> Array:
+        """How badly actions are decoded from samples of their z, and how far z is from N(0, 1)."""
         mean, log_std = self.encode(observations, actions)
         z = mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape)
-        return self.decode(observations, z), mean, log_std
+        return losses.vae_loss(actions, self.decode(observations, z), mean, log_std, kl_weight)
 
     def before_tanh(self, observations: Array, z: Array) -> Array:
-        return self.decoder(beside(observations, z))
+        return self.decoder(side_by_side(observations, z))
 
     def decode(self, observations: Array, z: Array) -> Array:
         return jnp.tanh(self.before_tanh(observations, z))
 
 
 def policy(
-    inputs: int, hidden: Sequence[int], actions: Bounds | Choices, key: Array, squashed: bool = False
+    inputs: int, hidden: Sequence[int], actions: Continuous | Discrete, key: Array, squashed: bool = False
 ) -> Gaussian | Categorical:
     """A policy for actions of either kind: its outcomes are what `actions.scale` gives."""
-    if isinstance(actions, Choices):
+    if isinstance(actions, Discrete):
         return Categorical(inputs, hidden, actions.count, key)
     return Gaussian(inputs, hidden, len(actions.low), key, squashed)
 
@@ -303,8 +300,22 @@ class Scaling(eqx.Module):
         return z * self.std + self.mean
 
 
-class Bounds(eqx.Module):
-    """Actions between their bounds <-> [-1, 1]: policies of every task see numbers of one size."""
+class Direction(eqx.Module):
+    """How a pair (s, s') is written as numbers to predict or to read: s' itself or s' - s, scaled."""
+
+    scaling: Scaling
+    form: Literal["state", "displacement"] = eqx.field(static=True)
+
+    def encode(self, observations: Array, goals: Array) -> Array:
+        return self.scaling(goals - observations if self.form == "displacement" else goals)
+
+    def decode(self, observations: Array, encoded: Array) -> Array:
+        goals = self.scaling.undo(encoded)
+        return observations + goals if self.form == "displacement" else goals
+
+
+class Continuous(eqx.Module):
+    """Continuous actions between their bounds <-> [-1, 1]: policies of every task see numbers of one size."""
 
     low: Array
     high: Array
@@ -319,13 +330,13 @@ class Bounds(eqx.Module):
         return (2.0 * actions - self.low - self.high) / width
 
     def action(self, scaled: Array) -> Array:
-        """The action of a scaled one; whatever lies outside, by far or by rounding, ends at the bound."""
+        """The action of a scaled one; what lies outside, by far or by rounding, ends at the bound."""
         middle, half = (self.low + self.high) / 2.0, (self.high - self.low) / 2.0
         return jnp.clip(middle + half * scaled, self.low, self.high)
 
 
-class Choices(eqx.Module):
-    """Numbered actions <-> rows of zeros with a 1 at the one taken."""
+class Discrete(eqx.Module):
+    """Discrete actions, numbers from 0 to count - 1 <-> rows of zeros with a 1 at the one taken."""
 
     count: int = eqx.field(static=True)
 

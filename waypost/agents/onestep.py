@@ -11,12 +11,12 @@ Three stages, each of which leaves alone what the one before it learned:
                E beta Q(s, a~) - KL(pi(.|s) || b(.|s)), with a~ ~ pi(.|s)        `reverse-kl`
                    where KL is the mean of log pi - log b over more samples of pi
 
-Q is never asked to judge a policy other than the one that was recorded, and is never fitted to its own opinion of
+Q is never asked to evaluate a policy other than the one that was recorded, and is never fitted to its own opinion of
 actions nobody took.
 
 A row at which the recording stopped although the task went on has no a'. As in the original such rows are left out,
-of all three stages. Both b and pi are the tanh of a Gaussian whose log spread a tanh keeps in [-5, 0]. The policy acts
-with the tanh of its mean. Observations are read as they are.
+of all three stages. Both b and pi are the tanh of a Gaussian whose log standard deviation a tanh keeps in [-5, 0].
+The policy acts with the tanh of its mean. Observations are read as they are.
 
 Beta is the original's temperature of the `exponential` operator, and 1 / alpha of its `reverse-kl` one.
 """
@@ -24,7 +24,7 @@ Beta is the original's temperature of the `exponential` operator, and 1 / alpha 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -32,33 +32,22 @@ import numpy as np
 import optax
 
 from waypost.agents import losses
-from waypost.agents.agent import (
-    Agent,
-    Algorithm,
-    Array,
-    Batch,
-    Columns,
-    Memory,
-    Metrics,
-    Spec,
-    Stage,
-    check_settings,
-    descend,
-)
-from waypost.agents.nets import MLP, Bounds, TanhGaussian, beside
+from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
+from waypost.agents.nets import MLP, Continuous, TanhGaussian, side_by_side
+from waypost.data import prepare
 from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
 
 EDGE = 1e-4
 """How far inside (-1, 1) the data's actions are taken for their likelihood."""
 LOG_STD_RANGE = (-5.0, 0.0)
-"""Where the log spread of behaviour and policy is kept."""
+"""Where the log standard deviation of behaviour and policy is kept."""
 TARGET_EVERY = 2
 """Updates of Q between those of Q'."""
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Settings of One-step RL; the defaults are the original's."""
 
     operator: Literal["exponential", "reverse-kl"] = "exponential"
@@ -84,36 +73,24 @@ class Config:
     batch_size: int = 512
     """Transitions per update."""
 
-    def __post_init__(self) -> None:
-        check_settings(
-            self,
-            inverse_temperature=(self.inverse_temperature >= 0, "0 or more"),
-            weight_cap=(self.weight_cap > 0, "more than 0"),
-            samples=(self.samples >= 1, "1 or more"),
-            behaviour_steps=(self.behaviour_steps >= 0, "0 or more"),
-            value_steps=(self.value_steps >= 0, "0 or more"),
-            discount=(0 < self.discount <= 1, "more than 0, at most 1"),
-            target_rate=(0 < self.target_rate <= 1, "more than 0, at most 1"),
-        )
-
 
 class OneStepAgent(Agent):
     """pi(a|s), and Q(s, a) to look at."""
 
     policy: TanhGaussian
     q: MLP
-    actions: Bounds
+    actions: Continuous
 
     def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
         return self.actions.action(self.policy.mode(observations)), memory
 
     def value(self, observations: Array) -> Array:
         """Q of the policy's action: what is earned if the behaviour goes on after it."""
-        return self.worth(observations, self.policy.mode(observations))
+        return self.q_of(observations, self.policy.mode(observations))
 
-    def worth(self, observations: Array, actions: Array) -> Array:
+    def q_of(self, observations: Array, actions: Array) -> Array:
         """Q of scaled actions, which may have axes in front of the rows."""
-        return self.q(beside(observations, actions))[..., 0]
+        return self.q(side_by_side(observations, actions))[..., 0]
 
 
 class State(NamedTuple):
@@ -144,21 +121,15 @@ class OneStep(Algorithm):
         self.optimiser = optax.adam(config.learning_rate)
 
     @classmethod
-    def prepare(cls, config: Config, dataset: Dataset) -> tuple[Columns, Spec]:
+    def prepare(cls, config: Config, dataset: Dataset) -> tuple[Arrays, Spec]:
         """(s, a, r, s', a', gamma (1 - terminal)) of every row whose next action is known or does not matter."""
         actions = dataset.require("actions")
         known = dataset.terminals | ~dataset.ends
         if not known.any():
             raise WaypostError(f"{dataset.name}: no row is followed by another or by the task's end; nothing to learn")
-        columns = {
-            "observations": dataset.observations,
-            "actions": actions,
-            "rewards": dataset.require("rewards"),
-            "next_observations": dataset.next_observations,
-            "next_actions": np.concatenate([actions[1:], actions[:1]]),
-            "discounts": np.where(dataset.terminals, 0.0, config.discount).astype(np.float32),
-        }
-        return {name: column[known] for name, column in columns.items()}, Spec.of(dataset)
+        arrays = prepare.transitions(dataset, config.discount, known)
+        arrays["next_actions"] = np.concatenate([actions[1:], actions[:1]])[known]
+        return arrays, Spec.of(dataset)
 
     def init(self, key: Array) -> State:
         spec, hidden = self.spec, self.config.hidden
@@ -169,88 +140,73 @@ class OneStep(Algorithm):
         q = MLP(spec.observation_size + spec.action_width, hidden, 1, q_key)
         policy, target = (jax.tree.map(jnp.copy, net) for net in (behaviour, q))
         trained = {"behaviour": behaviour, "q": q, "policy": policy}
-        return State(
-            OneStepAgent(policy, q, Bounds(spec.action_low, spec.action_high)),
-            behaviour,
-            target,
-            jnp.zeros((), jnp.int32),
-            {part: self.optimiser.init(net) for part, net in trained.items()},
-        )
+        agent = OneStepAgent(policy, q, Continuous(spec.action_low, spec.action_high))
+        optimisers = {part: self.optimiser.init(net) for part, net in trained.items()}
+        return State(agent, behaviour, target, jnp.zeros((), jnp.int32), optimisers)
 
     def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
+        descent = Descent(dict.fromkeys(state.optimisers, self.optimiser), state.optimisers)
         if "behaviour" in stage.parts:
-            return self._update_behaviour(state, batch)
-        if "q" in stage.parts:
-            return self._update_q(state, batch)
-        return self._update_policy(state, batch, key)
+            state = self._update_behaviour(descent, state, batch)
+        elif "q" in stage.parts:
+            state = self._update_q(descent, state, batch)
+        else:
+            state = self._update_policy(descent, state, batch, key)
+        return state._replace(optimisers=descent.states), descent.metrics
 
-    def _update_behaviour(self, state: State, batch: Batch) -> tuple[State, Metrics]:
+    def _update_behaviour(self, descent: Descent, state: State, batch: Batch) -> State:
         """Likelihood; the policy is written too, so that it begins its own stage as what the behaviour became."""
 
-        def loss(net: TanhGaussian) -> Array:
-            return -net.log_likelihood(batch["observations"], self._inside(state, batch)).mean()
+        def loss(b: TanhGaussian) -> Array:
+            return -b.log_likelihood(batch["observations"], self._inside(state, batch)).mean()
 
-        value, gradient = jax.value_and_grad(loss)(state.behaviour)
-        net, optimisers = self._step(state, "behaviour", state.behaviour, gradient)
-        state = state._replace(agent=replace(state.agent, policy=net), behaviour=net, optimisers=optimisers)
-        return state, {"behaviour_loss": value}
+        behaviour = descent.step("behaviour", state.behaviour, loss)
+        return state._replace(agent=replace(state.agent, policy=behaviour), behaviour=behaviour)
 
-    def _update_q(self, state: State, batch: Batch) -> tuple[State, Metrics]:
+    def _update_q(self, descent: Descent, state: State, batch: Batch) -> State:
         """SARSA: the next action is the one that was taken."""
         agent = state.agent
         actions, next_actions = (agent.actions.scale(batch[name]) for name in ("actions", "next_actions"))
-        next_values = replace(agent, q=state.target).worth(batch["next_observations"], next_actions)
+        next_values = replace(agent, q=state.target).q_of(batch["next_observations"], next_actions)
         targets = losses.td_target(batch["rewards"], batch["discounts"], next_values)
 
-        def loss(net: MLP) -> tuple[Array, Array]:
-            values = replace(agent, q=net).worth(batch["observations"], actions)
-            return jnp.mean((targets - values) ** 2), values.mean()
+        def loss(q: MLP) -> tuple[Array, Metrics]:
+            values = replace(agent, q=q).q_of(batch["observations"], actions)
+            return jnp.mean((targets - values) ** 2), {"value": values.mean()}
 
-        (error, value), gradient = jax.value_and_grad(loss, has_aux=True)(agent.q)
-        net, optimisers = self._step(state, "q", agent.q, gradient)
-        updates = state.q_updates + 1
+        q, updates = descent.step("q", agent.q, loss), state.q_updates + 1
         target = jax.lax.cond(
             updates % TARGET_EVERY == 0,
-            lambda target: losses.moving_average(target, net, self.config.target_rate),
+            lambda target: losses.moving_average(target, q, self.config.target_rate),
             lambda target: target,
             state.target,
         )
-        state = State(replace(agent, q=net), state.behaviour, target, updates, optimisers)
-        return state, {"q_loss": error, "value": value}
+        return state._replace(agent=replace(agent, q=q), target=target, q_updates=updates)
 
-    def _update_policy(self, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
+    def _update_policy(self, descent: Descent, state: State, batch: Batch, key: Array) -> State:
         """One of the two operators."""
         config, agent, behaviour, observations = self.config, state.agent, state.behaviour, batch["observations"]
 
-        def weighted(net: TanhGaussian) -> Array:
-            return -jnp.mean(weights * net.log_likelihood(observations, self._inside(state, batch)))
+        def weighted(pi: TanhGaussian) -> tuple[Array, Metrics]:
+            samples = behaviour.sample(observations, key, (config.samples,))[0]
+            advantages = agent.q_of(observations, agent.actions.scale(batch["actions"]))
+            advantages -= agent.q_of(observations, samples).mean(axis=0)
+            weights = losses.exponential_weight(advantages, config.inverse_temperature, config.weight_cap)
+            likelihood = pi.log_likelihood(observations, self._inside(state, batch))
+            return -jnp.mean(weights * likelihood), {"weight": weights.mean()}
 
-        def constrained(net: TanhGaussian) -> tuple[Array, Array]:
-            mean, log_std = net(observations)
+        def constrained(pi: TanhGaussian) -> tuple[Array, Metrics]:
+            mean, log_std = pi(observations)
             inner = mean + jnp.exp(log_std) * jax.random.normal(key, (1 + config.samples, *mean.shape))
-            values = agent.worth(observations, jnp.tanh(inner[0]))
+            values = agent.q_of(observations, jnp.tanh(inner[0]))
             # The tanh stretches both densities alike, so their ratio is that of the Gaussians inside.
             ours = losses.gaussian_log_likelihood(mean, log_std, inner[1:])
             divergence = jnp.mean(ours - losses.gaussian_log_likelihood(*behaviour(observations), inner[1:]))
-            return divergence - config.inverse_temperature * values.mean(), divergence
+            return divergence - config.inverse_temperature * values.mean(), {"divergence": divergence}
 
-        if config.operator == "exponential":
-            samples = behaviour.sample(observations, key, (config.samples,))[0]
-            advantages = agent.worth(observations, agent.actions.scale(batch["actions"]))
-            advantages -= agent.worth(observations, samples).mean(axis=0)
-            weights = losses.exponential_weight(advantages, config.inverse_temperature, config.weight_cap)
-            loss, gradient = jax.value_and_grad(weighted)(agent.policy)
-            metrics = {"policy_loss": loss, "weight": weights.mean()}
-        else:
-            (loss, divergence), gradient = jax.value_and_grad(constrained, has_aux=True)(agent.policy)
-            metrics = {"policy_loss": loss, "divergence": divergence}
-        net, optimisers = self._step(state, "policy", agent.policy, gradient)
-        return state._replace(agent=replace(agent, policy=net), optimisers=optimisers), metrics
+        policy = descent.step("policy", agent.policy, weighted if config.operator == "exponential" else constrained)
+        return state._replace(agent=replace(agent, policy=policy))
 
     def _inside(self, state: State, batch: Batch) -> Array:
         """The data's actions, scaled, and a little inside the bounds: at them their likelihood has no end."""
         return jnp.clip(state.agent.actions.scale(batch["actions"]), -1.0 + EDGE, 1.0 - EDGE)
-
-    def _step(self, state: State, part: str, net: Any, gradient: Any) -> tuple[Any, dict[str, optax.OptState]]:
-        net, optimiser = descend(self.optimiser, state.optimisers[part], net, gradient)
-        return net, {**state.optimisers, part: optimiser}

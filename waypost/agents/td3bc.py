@@ -14,42 +14,29 @@ The targets Q' and pi' follow by a moving average, in the same steps as pi. It a
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 
 from waypost.agents import losses
-from waypost.agents.agent import (
-    Agent,
-    Algorithm,
-    Array,
-    Batch,
-    Columns,
-    Memory,
-    Metrics,
-    Spec,
-    Stage,
-    check_settings,
-    descend,
-    observation_scaling,
-    transitions,
-)
-from waypost.agents.nets import MLP, Bounds, Scaling, Twin, beside
+from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
+from waypost.agents.nets import MLP, Continuous, Scaling, Twin, side_by_side
+from waypost.data import prepare
 from waypost.data.dataset import Dataset
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Settings of TD3+BC; the defaults are the original's, which hold for all locomotion data."""
 
     value_weight: float = 2.5
     """Weight of Q, divided by its mean size, against the squared error to the data's actions: the paper's alpha."""
     observation_scaling: bool = True
-    """Scale observations to mean 0 and deviation 1."""
+    """Scale observations to mean 0 and standard deviation 1."""
     target_noise: float = 0.2
-    """Deviation of the noise on the target policy's action, which is between -1 and 1."""
+    """Standard deviation of the noise on the target policy's action, which is between -1 and 1."""
     target_noise_clip: float = 0.5
     """Largest size of that noise."""
     policy_period: int = 2
@@ -69,17 +56,6 @@ class Config:
     batch_size: int = 256
     """Transitions per update."""
 
-    def __post_init__(self) -> None:
-        check_settings(
-            self,
-            value_weight=(self.value_weight >= 0, "0 or more"),
-            target_noise=(self.target_noise >= 0, "0 or more"),
-            target_noise_clip=(self.target_noise_clip >= 0, "0 or more"),
-            policy_period=(self.policy_period >= 1, "1 or more"),
-            discount=(0 < self.discount <= 1, "more than 0, at most 1"),
-            target_rate=(0 < self.target_rate <= 1, "more than 0, at most 1"),
-        )
-
 
 class TD3BCAgent(Agent):
     """pi(s), and Q(s, a) to say how good a state is."""
@@ -87,7 +63,7 @@ class TD3BCAgent(Agent):
     scaling: Scaling
     policy: MLP
     critic: Twin
-    actions: Bounds
+    actions: Continuous
 
     def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
         return self.actions.action(jnp.tanh(self.policy(self.scaling(observations)))), memory
@@ -95,7 +71,7 @@ class TD3BCAgent(Agent):
     def value(self, observations: Array) -> Array:
         """min Q(s, pi(s))."""
         inputs = self.scaling(observations)
-        return self.critic(beside(inputs, jnp.tanh(self.policy(inputs)))).min(axis=0)
+        return self.critic(side_by_side(inputs, jnp.tanh(self.policy(inputs)))).min(axis=0)
 
 
 class Targets(NamedTuple):
@@ -134,70 +110,56 @@ class TD3BC(Algorithm):
         self.policy_optimiser = optax.adam(config.policy_learning_rate)
 
     @classmethod
-    def prepare(cls, config: Config, dataset: Dataset) -> tuple[Columns, Spec]:
-        scaling = observation_scaling(dataset, config.observation_scaling, least=1e-3)
-        return transitions(dataset, config.discount), Spec.of(dataset, **scaling)
+    def prepare(cls, config: Config, dataset: Dataset) -> tuple[Arrays, Spec]:
+        scaling = prepare.observation_scaling(dataset, config.observation_scaling, least=1e-3)
+        return prepare.transitions(dataset, config.discount), Spec.of(dataset, **scaling)
 
     def init(self, key: Array) -> State:
         config, spec = self.config, self.spec
-        assert isinstance(spec.actions, Bounds)
-        policy_key, critic_key = jax.random.split(key)
+        assert isinstance(spec.actions, Continuous)
+        policy_key, q_key = jax.random.split(key)
         policy = MLP(spec.observation_size, config.policy_hidden, spec.action_width, policy_key)
-        critic = Twin(spec.observation_size + spec.action_width, config.critic_hidden, critic_key)
-        scaling = Scaling(spec.statistics["observation_mean"], spec.statistics["observation_std"])
-        return State(
-            TD3BCAgent(scaling, policy, critic, spec.actions),
-            Targets(*jax.tree.map(jnp.copy, (critic, policy))),
-            self.critic_optimiser.init(critic),
-            self.policy_optimiser.init(policy),
-            jnp.zeros(()),
-            jnp.zeros((), jnp.int32),
-        )
+        q = Twin(spec.observation_size + spec.action_width, config.critic_hidden, q_key)
+        agent = TD3BCAgent(spec.scaling("observation"), policy, q, spec.actions)
+        targets = Targets(*jax.tree.map(jnp.copy, (q, policy)))
+        optimisers = self.critic_optimiser.init(q), self.policy_optimiser.init(policy)
+        return State(agent, targets, *optimisers, jnp.zeros(()), jnp.zeros((), jnp.int32))
 
     def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
         agent, config = state.agent, self.config
         observations, actions = agent.scaling(batch["observations"]), agent.actions.scale(batch["actions"])
-        wanted = self._wanted(state, batch, key)
+        targets = self._targets(state, batch, key)
+        descent = Descent({"critic": self.critic_optimiser}, {"critic": state.critic_optimiser})
+        pairs = side_by_side(observations, actions)
+        q = descent.step("critic", agent.critic, lambda q: losses.twin_error(q(pairs), targets))
 
-        def critic_loss(net: Twin) -> tuple[Array, Array]:
-            values = net(beside(observations, actions))
-            return jnp.mean((wanted - values) ** 2, axis=1).sum(), values.mean()
-
-        (loss, value), gradient = jax.value_and_grad(critic_loss, has_aux=True)(agent.critic)
-        critic, optimiser = descend(self.critic_optimiser, state.critic_optimiser, agent.critic, gradient)
-
-        def policy_loss(net: MLP) -> Array:
-            chosen = jnp.tanh(net(observations))
-            values = critic.heads[0](beside(observations, chosen))[:, 0]
+        def policy_loss(pi: MLP) -> Array:
+            chosen = jnp.tanh(pi(observations))
+            values = q.heads[0](side_by_side(observations, chosen))[:, 0]
             closeness = -jnp.mean((chosen - actions) ** 2, axis=-1)
             return losses.constrained_value(values, closeness, config.value_weight).mean()
 
         def move(policy: MLP, optimiser: optax.OptState, targets: Targets, _: Array) -> Delayed:
-            loss, gradient = jax.value_and_grad(policy_loss)(policy)
-            policy, optimiser = descend(self.policy_optimiser, optimiser, policy, gradient)
-            targets = losses.moving_average(targets, Targets(critic, policy), config.target_rate)
-            return policy, optimiser, targets, loss
-
-        def rest(*still: Any) -> Delayed:
-            return still
+            descent = Descent({"policy": self.policy_optimiser}, {"policy": optimiser})
+            policy = descent.step("policy", policy, policy_loss)
+            targets = losses.moving_average(targets, Targets(q, policy), config.target_rate)
+            return policy, descent.states["policy"], targets, descent.metrics["policy_loss"]
 
         updates = state.updates + 1
-        policy, policy_optimiser, targets, last = jax.lax.cond(
-            updates % config.policy_period == 0,
-            move,
-            rest,
-            *(agent.policy, state.policy_optimiser, state.targets, state.policy_loss),
+        still = agent.policy, state.policy_optimiser, state.targets, state.policy_loss
+        policy, policy_optimiser, followers, last = jax.lax.cond(
+            updates % config.policy_period == 0, move, lambda *still: still, *still
         )
-        agent = replace(agent, critic=critic, policy=policy)
-        metrics = {"critic_loss": loss, "value": value, "policy_loss": last}
-        return State(agent, targets, optimiser, policy_optimiser, last, updates), metrics
+        agent = replace(agent, critic=q, policy=policy)
+        state = State(agent, followers, descent.states["critic"], policy_optimiser, last, updates)
+        return state, {**descent.metrics, "policy_loss": last}
 
-    def _wanted(self, state: State, batch: Batch, key: Array) -> Array:
+    def _targets(self, state: State, batch: Batch, key: Array) -> Array:
         """r + gamma (1 - terminal) min Q'(s', a~), with a~ near the target policy's action."""
         config, targets = self.config, state.targets
         following = state.agent.scaling(batch["next_observations"])
         chosen = jnp.tanh(targets.policy(following))
         noise = config.target_noise * jax.random.normal(key, chosen.shape)
         noise = jnp.clip(noise, -config.target_noise_clip, config.target_noise_clip)
-        values = targets.critic(beside(following, jnp.clip(chosen + noise, -1.0, 1.0))).min(axis=0)
+        values = targets.critic(side_by_side(following, jnp.clip(chosen + noise, -1.0, 1.0))).min(axis=0)
         return losses.td_target(batch["rewards"], batch["discounts"], values)

@@ -31,8 +31,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from waypost.agents.nets import Bounds
-from waypost.agents.por import Config, Executor, PORAgent, aims
+from waypost.agents.nets import Continuous
+from waypost.agents.por import Config, Executor, PORAgent
+from waypost.data import prepare
 from waypost.data.dataset import Dataset
 from waypost.data.rewards import learning_rewards
 from waypost.data.sources import load
@@ -176,7 +177,7 @@ def _with_all_parts(policy: Policy) -> tuple[PORAgent, Config]:
     lacking = [name for name, part in parts.items() if part is None]
     if agent.executor is None or lacking:
         raise WaypostError(f"this agent has no {' and no '.join(lacking)}: a diagnosis needs all three parts")
-    if not isinstance(agent.executor.actions, Bounds):
+    if not isinstance(agent.executor.actions, Continuous):
         raise WaypostError("discrete actions have no distances: the theorem is about continuous ones")
     return agent, policy.config
 
@@ -193,7 +194,7 @@ def _measured(
     """The numbers of each state."""
     executor = agent.executor
     assert executor is not None
-    columns = aims(config, dataset)
+    columns = prepare.goals(dataset, config.horizon, config.discount)
     usable = np.flatnonzero(columns["aimed"] > 0)
     if len(usable) <= neighbours:
         raise WaypostError(

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from waypost.agents.agent import Agent, Array, Memory
-from waypost.agents.nets import Choices
+from waypost.agents.nets import Discrete
 from waypost.envs.tasks import Task
 from waypost.errors import WaypostError
 from waypost.types import Count
@@ -158,8 +158,8 @@ def _check_actions(space: Any, actions: Any, choices: set[int], task: Task) -> N
 
 def _choices(agents: Agent) -> set[int]:
     """How many discrete actions the agents choose among, as far as their parts tell."""
-    parts = jax.tree.leaves(agents, is_leaf=lambda part: isinstance(part, Choices))
-    return {part.count for part in parts if isinstance(part, Choices)}
+    parts = jax.tree.leaves(agents, is_leaf=lambda part: isinstance(part, Discrete))
+    return {part.count for part in parts if isinstance(part, Discrete)}
 
 
 def _run(

@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from waypost.agents.agent import Agent, Algorithm, Array, Columns, Stage
+from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Stage
 from waypost.data.stream import Stream, Window
 from waypost.errors import DivergenceError
 from waypost.resources import cores
@@ -48,7 +48,7 @@ class Lane:
 class Whole:
     """Columns that fit on the device: one window that stays, where `Stream` has many."""
 
-    def __init__(self, columns: Columns):
+    def __init__(self, columns: Arrays):
         self._columns = columns
         self.shapes = {name: (column.shape, column.dtype) for name, column in columns.items()}
 
@@ -74,7 +74,7 @@ class Learner:
     def __init__(
         self,
         algorithm: Algorithm,
-        columns: Columns | Stream,
+        columns: Arrays | Stream,
         seeds: Sequence[int],
         donor: Agent | None = None,
         seeds_per_lane: int | None = None,

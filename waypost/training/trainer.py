@@ -21,7 +21,7 @@ import jax
 import numpy as np
 
 from waypost.agents import able
-from waypost.agents.agent import Algorithm, Columns, Spec
+from waypost.agents.agent import Algorithm, Arrays, Spec
 from waypost.data.dataset import Dataset
 from waypost.data.inspection import doubts
 from waypost.data.large import Choice, obtain
@@ -147,7 +147,7 @@ class _Training:
             return self.plan.stream
         return "always" if read_json(config).get("streamed", False) else "never"
 
-    def _columns(self, chosen: type[Algorithm], dataset: Dataset) -> tuple[Columns | Stream, Spec]:
+    def _columns(self, chosen: type[Algorithm], dataset: Dataset) -> tuple[Arrays | Stream, Spec]:
         """What the learner draws from, and what its agents must know of it."""
         config = self.plan.config
         # Rewards are rewritten for the whole set: that takes all of its returns, and a window has only some.

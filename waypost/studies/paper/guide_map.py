@@ -31,7 +31,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from waypost.agents.por import aims
+from waypost.data import prepare
 from waypost.data.dataset import Dataset
 from waypost.envs.layout import Layout
 from waypost.envs.tasks import task as find_task
@@ -103,7 +103,7 @@ CAPTION = (
 
 def measured(context: Context, trained: Run, dataset: Dataset, plane: bool) -> list[dict[str, Floats]]:
     """For each seed a number, or a state, for each pair; all seeds get the same pairs, with x and y on a plane."""
-    columns = aims(trained.plan.config, dataset)
+    columns = prepare.goals(dataset, trained.plan.config.horizon, trained.plan.config.discount)
     usable = np.flatnonzero(columns["aimed"] > 0)
     rows = np.random.default_rng(0).permutation(usable)[: min(context.size.steps or PAIRS, PAIRS)]
     states, following = dataset.observations[rows], columns.get("goals", dataset.next_observations)[rows]

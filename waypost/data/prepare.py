@@ -1,0 +1,115 @@
+"""Data preparation: what an algorithm trains on. Each function turns a Dataset into arrays with one row per transition.
+
+A row may look at its episode but not beyond: streamed data are prepared block by block, whole episodes together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from waypost.data.dataset import Dataset, moments
+from waypost.errors import WaypostError
+
+Arrays = dict[str, np.ndarray]
+"""What a batch is drawn from, by name; all of one length."""
+
+
+def transitions(dataset: Dataset, discount: float, known: np.ndarray | None = None) -> Arrays:
+    """(s, a, r, s', gamma (1 - terminal)) of the rows that are `known`: whose next state is real or does not matter."""
+    known = dataset.next_valid | dataset.terminals if known is None else known
+    arrays = {
+        "observations": dataset.observations,
+        "actions": dataset.require("actions"),
+        "rewards": dataset.require("rewards"),
+        "next_observations": dataset.next_observations,
+        "discounts": discounts(dataset, discount),
+    }
+    return arrays if known.all() else {name: values[known] for name, values in arrays.items()}
+
+
+def discounts(dataset: Dataset, discount: float) -> np.ndarray:
+    """gamma (1 - terminal)."""
+    return np.where(dataset.terminals, 0.0, discount).astype(np.float32)
+
+
+def to_go(dataset: Dataset) -> Arrays:
+    """For each row its time step in the episode, the rows left there, itself included, and the return from it on."""
+    rows, last = np.arange(len(dataset)), dataset.last_row
+    rewards = dataset.require("rewards").astype(np.float64)
+    earned = np.cumsum(rewards)
+    return {
+        "times": (rows - dataset.episode_starts[dataset.episode_of]).astype(np.int32),
+        "left": (last - rows + 1).astype(np.int32),
+        "returns_to_go": (earned[last] - earned + rewards).astype(np.float32),
+    }
+
+
+def guided_transitions(dataset: Dataset, horizon: int, discount: float) -> Arrays:
+    """(s, s', gamma (1 - terminal)) of every row, whether its next state is `known` or does not matter, and `goals`."""
+    arrays = {
+        "observations": dataset.observations,
+        "next_observations": dataset.next_observations,
+        "discounts": discounts(dataset, discount),
+        "known": (dataset.next_valid | dataset.terminals).astype(np.float32),
+        **goals(dataset, horizon, discount),
+    }
+    if not arrays["aimed"].any():
+        raise WaypostError(f"{dataset.name}: no transition has a real next state; nothing to learn from")
+    return arrays
+
+
+def goals(dataset: Dataset, horizon: int, discount: float) -> Arrays:
+    """Where a guide aims from each row, what is earned on the way, and whether that place is real (`aimed`).
+
+    With a horizon of 1 it is the next state and needs no arrays of its own. A longer one ends with the episode, and one
+    state earlier where the recorder did not keep the episode's last state.
+    """
+    if horizon == 1:
+        return {"aimed": dataset.next_valid.astype(np.float32)}
+    rows = np.arange(len(dataset))
+    reached = np.minimum(rows + horizon - 1, dataset.last_row)
+    reached = np.where(dataset.next_valid[reached], reached, reached - 1)
+    aimed = reached >= rows
+    reached = np.maximum(reached, rows)
+    arrays = {"goals": dataset.next_observations[reached], "aimed": aimed.astype(np.float32)}
+    if dataset.rewards is not None:
+        earned = np.zeros(len(dataset))
+        for ahead in range(horizon):
+            row = np.minimum(rows + ahead, reached)
+            earned += np.where(rows + ahead <= reached, discount**ahead * dataset.rewards[row], 0.0)
+        arrays["goal_rewards"] = earned.astype(np.float32)
+        left = discount ** (reached - rows + 1.0)
+        arrays["goal_discounts"] = np.where(dataset.terminals[reached], 0.0, left).astype(np.float32)
+    return arrays
+
+
+def check_columns(dataset: Dataset, setting: str, columns: Sequence[int]) -> None:
+    """Raise if a setting names columns the observation does not have."""
+    last = dataset.observation_size - 1
+    if not all(0 <= column <= last for column in columns):
+        raise WaypostError(f"{setting} must be columns of {dataset.name}, from 0 to {last}, got {columns}")
+
+
+# -- what networks scale by: means and standard deviations for `Spec.of` -----------------------------------
+
+
+def observation_scaling(dataset: Dataset, scaled: bool, least: float = 0.0) -> Arrays:
+    """What observations are shifted and divided by; `least` is added to the standard deviation."""
+    mean, std = dataset.observation_moments
+    if not scaled:
+        mean, std, least = np.zeros_like(mean), np.ones_like(std), 0.0
+    return {"observation_mean": mean, "observation_std": std + least}
+
+
+def displacement_moments(arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
+    """Of the way to the goals: mean and a standard deviation so large that no displacement is more than 10 of it.
+
+    A column that hardly ever changes (a key picked up once in 4000 rows) would otherwise have changes of 60
+    standard deviations, and their squared errors would drown all others.
+    """
+    goals = arrays.get("goals", arrays["next_observations"])
+    displacements = (goals - arrays["observations"])[arrays["aimed"] > 0]
+    mean, std = moments(displacements)
+    return mean, np.maximum(std, np.abs(displacements - mean).max(axis=0) / 10.0)
