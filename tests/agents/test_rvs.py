@@ -470,8 +470,8 @@ def test_g_is_refused_where_the_task_has_no_goal_and_trains_where_there_is_no_ta
     data = walks().without_rewards()
     with pytest.raises(WaypostError, match="the task has no goal; rvs-r"):
         waypost.train("rvs-g", data, env="Pendulum-v1", steps=1, batch_size=4, **SMALL)
-    policy = waypost.train("rvs-g", data, env="none", steps=1, batch_size=4, **SMALL).agent
-    actions, _ = policy.act_on(data.observations, policy.start(ROWS, [1.0, 2.0]))
+    policy = waypost.train("rvs-g", data, env="none", steps=1, batch_size=4, **SMALL).policy
+    actions, _ = policy.act_with_memory(data.observations, policy.start(ROWS, [1.0, 2.0]))
     assert actions.shape == (ROWS, 2)
 
 

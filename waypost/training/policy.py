@@ -36,9 +36,15 @@ class Policy:
             raise WaypostError(
                 f"a {self.algorithm} agent remembers its episode: use `start`, `act_with_memory` and `receive`"
             )
-        rows, single = self._rows(observations)
-        actions = np.asarray(self._act(self.agent, rows, ())[0])
-        return actions[0] if single else actions
+        return self._ask("act", observations)
+
+    def value(self, observations: ArrayLike) -> np.ndarray:
+        """How good one observation or each of a batch is."""
+        return self._ask("value", observations)
+
+    def guide(self, observations: ArrayLike) -> np.ndarray:
+        """The state the agent means to go to from one observation or each of a batch."""
+        return self._ask("guide", observations)
 
     def start(self, episodes: int, goal: ArrayLike | None = None) -> Memory:
         """What to remember at the beginning of a batch of episodes; `goal`: where to go, for agents that are told."""
@@ -46,36 +52,25 @@ class Policy:
 
     def act_with_memory(self, observations: ArrayLike, memory: Memory) -> tuple[np.ndarray, Memory]:
         """Actions for a batch of observations, and what to remember for the next step."""
-        actions, memory = self._act(self.agent, self._rows(observations)[0], memory)
+        actions, memory = self._functions["act"](self.agent, self._rows(observations)[0], memory)
         return np.asarray(actions), memory
 
     def receive(self, memory: Memory, rewards: ArrayLike) -> Memory:
         """Take note of the rewards the last actions of a batch of episodes earned, for agents that use them."""
         return self.agent.receive(memory, jnp.asarray(rewards, jnp.float32))
 
-    def value(self, observations: ArrayLike) -> np.ndarray:
-        """How good one observation or each of a batch is."""
+    def _ask(self, what: str, observations: ArrayLike) -> np.ndarray:
         rows, single = self._rows(observations)
-        values = np.asarray(self._value(self.agent, rows))
-        return values[0] if single else values
-
-    def guide(self, observations: ArrayLike) -> np.ndarray:
-        """The state the agent means to go to from one observation or each of a batch."""
-        rows, single = self._rows(observations)
-        goals = np.asarray(self._guide(self.agent, rows))
-        return goals[0] if single else goals
+        answer = np.asarray(self._functions[what](self.agent, rows, ())[0])
+        return answer[0] if single else answer
 
     @cached_property
-    def _act(self) -> Any:
-        return jax.jit(lambda agent, rows, memory: agent.act(rows, memory))
-
-    @cached_property
-    def _value(self) -> Any:
-        return jax.jit(lambda agent, rows: agent.value(rows))
-
-    @cached_property
-    def _guide(self) -> Any:
-        return jax.jit(lambda agent, rows: agent.guide(rows))
+    def _functions(self) -> dict[str, Any]:
+        return {
+            "act": jax.jit(lambda agent, rows, memory: agent.act(rows, memory)),
+            "value": jax.jit(lambda agent, rows, _: (agent.value(rows),)),
+            "guide": jax.jit(lambda agent, rows, _: (agent.guide(rows),)),
+        }
 
     def _rows(self, observations: ArrayLike) -> tuple[np.ndarray, bool]:
         rows = np.asarray(observations, np.float32)
