@@ -22,8 +22,10 @@ divided by the standard deviations of the data's columns, actions scaled to [-1,
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -42,35 +44,11 @@ from waypost.training.policy import Policy, load_policies
 from waypost.types import Convention
 
 Floats = np.ndarray
-MEANINGS = {
-    "guide_distance": "how far the guide's goal lies from the recorded next state",
-    "guide_to_data": "how far the guide's goal lies from the nearest recorded next state",
-    "data_to_data": "how far a recorded next state lies from the nearest other one",
-    "inverse_slope": "L1: how fast the recorded action changes with the states",
-    "executor_slope": "L2: how fast the executor's action changes with the goal",
-    "l1": "(L1 + L2) times the guide's distance",
-    "l2": "from the action of the guide's aim to the best recorded one",
-    "l3": "the executor's error where it is given the recorded next state",
-    "bound": "l1 + l2 + l3",
-    "gap": "from what the agent does to the best recorded action",
-    "value_gain": "V(g(s)) - V(s')",
-}
+_TEXTS = tomllib.loads((files(__package__) / "diagnosis.toml").read_text("utf-8"))
+MEANINGS: dict[str, str] = _TEXTS["meanings"]
 """What is measured for each state, by name."""
-
-ADVICE = {
-    "l1": (
-        "The guide asks for next states unlike the recorded ones, and actions change fast with them: lower "
-        "`inverse_temperature`, give V and the guide more data, or make the executor smoother (smaller, or more data)."
-    ),
-    "l2": (
-        "Better actions were recorded in like states than those the guide aims at: raise `inverse_temperature`, "
-        "train V longer, or check the rewards."
-    ),
-    "l3": (
-        "The executor does not even repeat what it was shown: train it longer or make it larger, and check that the "
-        "observations say what the action did."
-    ),
-}
+ADVICE: dict[str, str] = _TEXTS["advice"]
+"""What to do where this part of the bound is the largest."""
 
 
 @dataclass(frozen=True, eq=False)

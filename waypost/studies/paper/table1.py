@@ -11,22 +11,12 @@ from dataclasses import dataclass, replace
 
 from waypost.figures.scores import LOOKS, Mark, dots
 from waypost.studies.paper import scores as trainings
-from waypost.studies.paper.benchmark import COLUMNS, GROUPS, NAMES, PRINTED_MEANS, TABLE_1, grouped, row_of
+from waypost.studies.paper.benchmark import COLUMNS, GROUPS, KINDS, NAMES, PRINTED_MEANS, TABLE_1, grouped, row_of
 from waypost.studies.paper.experiment import Context, Drawing, Outcome, Row, Table
 from waypost.studies.paper.scores import Score, number
 from waypost.studies.paper.words import listed, many, paragraphs
 from waypost.training.callbacks import in_turn
 
-KINDS = {
-    "POR": "POR",
-    "10%BC": "weighted BC",
-    "One-step": "weighted BC",
-    "IQL": "weighted BC",
-    "DT": "conditioned BC",
-    "RvS": "conditioned BC",
-    "best RL": "RL-based",
-}
-"""How the paper sorts the columns."""
 COLUMN_OF = {name: column for column, members in COLUMNS.items() for name in members}
 
 
