@@ -88,7 +88,7 @@ def _rise(score: Score) -> float | None:
 
 
 def _text(data: Sequence[str], scores: Sequence[Score]) -> str:
-    duel = trainings.duel(scores, KINDS, POR, TABLE_1)
+    duel = trainings.Duel(scores, KINDS, POR, TABLE_1)
     known = len(duel.pairs)
     return paragraphs(
         f"""POR and IQL of the same code base on {len(data)} of the paper's {len(TABLE_1)} data sets,

@@ -37,28 +37,17 @@ def run(context: Context) -> Outcome:
             for data, kind in in_turn(kinds, "training", context.progress)
         ]
     )
-    printed = [TABLE_2[row_of(score.data)][score.kind] for score in scores]
-    rows: list[Row] = [
-        {
-            **score.row(),
-            "tau": score.runs[0].plan.config.tau if score.runs else None,
-            "paper_mean": paper.mean,
-            "paper_std": paper.std,
-        }
-        for score, paper in zip(scores, printed, strict=True)
-    ]
-    brief: list[Row] = [
-        {
-            "data": score.data,
-            "algorithm": score.kind,
-            "tau": row["tau"],
-            "here (replica)": number(score.mean, score.std) if score.values else "failed",
-            "paper (d4rl)": number(paper.mean, paper.std),
-            "note": score.note,
-        }
-        for score, row, paper in zip(scores, rows, printed, strict=True)
-    ]
-    theirs = [Mark(each.data, each.kind, *paper[:2]) for each, paper in zip(scores, printed, strict=True)]
+    rows: list[Row] = []
+    brief: list[Row] = []
+    theirs = []
+    for score in scores:
+        mean, std, _ = TABLE_2[row_of(score.data)][score.kind]
+        tau = score.runs[0].plan.config.tau if score.runs else None
+        rows.append({**score.row(), "tau": tau, "paper_mean": mean, "paper_std": std})
+        here = number(score.mean, score.std) if score.values else "failed"
+        words = {"here (replica)": here, "paper (d4rl)": number(mean, std), "note": score.note}
+        brief.append({"data": score.data, "algorithm": score.kind, "tau": tau, **words})
+        theirs.append(Mark(score.data, score.kind, mean, std))
     drawing = Drawing(
         dots(
             {"here (replica)": [score.mark() for score in scores], "the paper (d4rl)": theirs},
@@ -73,7 +62,7 @@ def run(context: Context) -> Outcome:
 
 
 def _text(data: Sequence[str], scores: Sequence[Score]) -> str:
-    duel = trainings.duel(scores, KINDS, SPARSE, TABLE_2)
+    duel = trainings.Duel(scores, KINDS, SPARSE, TABLE_2)
     by = {(score.data, score.kind): score for score in scores}
     tables = {name: TABLE_2[row_of(name)] for name in data}
     pairs = "; ".join(

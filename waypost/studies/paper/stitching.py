@@ -256,7 +256,7 @@ def draw(solution: Solution, drawn: Sequence[Move]) -> Figure:
     colour_bar(figure, axes, axes.imshow(value, origin="lower", cmap=pale), "value V(s)")
     axes.text(START[0] - 0.46, START[1] - 0.44, "start", fontsize=7, va="bottom", weight="bold")
     axes.text(GOAL[0] + 0.45, GOAL[1] + 0.44, "goal", fontsize=7, ha="right", va="top", weight="bold")
-    kinds = [
+    kinds: list[tuple[str, Sequence[Sequence[Move]], float, str, float, str]] = [
         ("recorded trajectories", [moves(UPPER), moves(LOWER)], 0.0, DATA_COLOUR, 1.1, "-"),
         ("random transitions", [drawn], 0.0, DATA_COLOUR, 0.9, ":"),
     ]
