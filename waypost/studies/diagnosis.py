@@ -23,7 +23,6 @@ divided by the standard deviations of the data's columns, actions scaled to [-1,
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -85,13 +84,8 @@ class Diagnosis:
         return float(np.mean(self.measures["gap"] <= self.measures["bound"]))
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "states": len(self.measures["gap"]),
-            "inverse_temperature": self.inverse_temperature,
-            "near": self.near,
-            "holds": self.holds,
-            "measures": self.rows,
-        }
+        about = {"states": len(self.measures["gap"]), "inverse_temperature": self.inverse_temperature}
+        return {**about, "near": self.near, "holds": self.holds, "measures": self.rows}
 
     def reading(self) -> str:
         """The same in words."""
@@ -142,7 +136,7 @@ def diagnose(
     agent, config = _with_all_parts(policy)
     dataset = data if isinstance(data, Dataset) else load(data)
     dataset = learning_rewards(dataset, rewards or "recorded", config.discount)
-    measures = _measured(agent, config, dataset, states, neighbours, reference, np.random.default_rng(seed))
+    measures = _measured(agent, config, dataset, states, neighbours, reference, seed)
     return Diagnosis(measures, config.inverse_temperature)
 
 
@@ -160,13 +154,7 @@ def _with_all_parts(policy: Policy) -> tuple[PORAgent, Config]:
 
 
 def _measured(
-    agent: PORAgent,
-    config: Config,
-    dataset: Dataset,
-    states: int,
-    neighbours: int,
-    reference: int,
-    rng: np.random.Generator,
+    agent: PORAgent, config: Config, dataset: Dataset, states: int, neighbours: int, reference: int, seed: int
 ) -> dict[str, Floats]:
     """The numbers of each state."""
     executor = agent.executor
@@ -174,10 +162,9 @@ def _measured(
     columns = aims(config, dataset)
     usable = np.flatnonzero(columns["aimed"] > 0)
     if len(usable) <= neighbours:
-        raise WaypostError(
-            f"{dataset.name}: {len(usable)} transitions with a next state; more than {neighbours} are needed"
-        )
-    known = rng.permutation(usable)[:reference]
+        few = f"{dataset.name}: {len(usable)} transitions with a next state"
+        raise WaypostError(f"{few}; more than {neighbours} are needed")
+    known = np.random.default_rng(seed).permutation(usable)[:reference]
     asked = known[:states]
     scale = np.where(dataset.observation_moments[1] > 0, dataset.observation_moments[1], 1.0).astype(np.float32)
     s, following = dataset.observations, columns.get("goals", dataset.next_observations)
@@ -212,7 +199,7 @@ def _measured(
         "l3": _length(repeated - scaled_actions[asked]),
     }
     points = following[known] / scale
-    measures: Mapping[str, Floats] = {
+    measures = {
         "guide_distance": distance,
         "guide_to_data": nearest(goals / scale, points, 1)[1][:, 0],
         "data_to_data": nearest(following[asked] / scale, points, 1, own=rows)[1][:, 0],

@@ -38,10 +38,6 @@ class Variant(NamedTuple):
         width = SIZES[self.size]
         return f"{width}x{width}, {'all data' if self.share == 100 else f'top {self.share} %'}"
 
-    @property
-    def label(self) -> str:
-        return f"executor-{SIZES[self.size]}-{self.share}"
-
 
 VARIANTS = (*map(Variant, SIZES), *(Variant(size, share) for size in ("big", "small") for share in SHARES))
 
@@ -104,7 +100,7 @@ def _train(context: Context, dataset: Dataset, seen: Dataset, variant: Variant) 
     for seed in range(context.size.seeds):
         common: dict[str, Any] = {"env": row_of(name), "preset": trainings.preset_of_part(name), "seeds": [seed]}
         guide = context.train("por", dataset, label=f"{name}/guide/seed-{seed}", training="guide", **common)
-        common |= {"label": f"{name}/{variant.label}/seed-{seed}", "init": guide.directory}
+        common |= {"label": f"{name}/executor-{width}-{variant.share}/seed-{seed}", "init": guide.directory}
         joined = context.train("por", seen, training="executor", executor_hidden=(width, width), **common)
         trainings.require_same_parts(joined, guide, "value_part", "guide_part")
         runs.append(joined)
@@ -121,18 +117,11 @@ def _score(scores: Scores, data: str, size: str, amount: str) -> Score:
 
 
 def _summary(group: str, data: Sequence[str], scores: Scores, size: str) -> dict[str, Any]:
-    amounts = ("full",) if size == "preset" else ("full", "partial")
-    means = {amount: trainings.mean(_score(scores, name, size, amount).mean for name in data) for amount in amounts}
-    return {
-        "group": group,
-        "data_sets": len(data),
-        "executor": size,
-        "width": SIZES[size],
-        "full": means["full"],
-        "partial": means.get("partial"),
-        "paper_full": ABLATION[group].get(("full", size)),
-        "paper_partial": ABLATION[group].get(("partial", size)),
-    }
+    row: dict[str, Any] = {"group": group, "data_sets": len(data), "executor": size, "width": SIZES[size]}
+    row |= {"full": trainings.mean(_score(scores, name, size, "full").mean for name in data), "partial": None}
+    if size != "preset":
+        row["partial"] = trainings.mean(_score(scores, name, size, "partial").mean for name in data)
+    return row | {f"paper_{amount}": ABLATION[group].get((amount, size)) for amount in ("full", "partial")}
 
 
 CLAIMS = {

@@ -80,9 +80,6 @@ def run(context: Context) -> Outcome:
     return Outcome(_text(means), {"bound": figure}, tables)
 
 
-# -- the text --------------------------------------------------------------------------------------
-
-
 def _text(rows: Sequence[dict[str, Any]]) -> str:
     """Every number from the table."""
     sets = {name: [row for row in rows if row["data"] == name] for name in dict.fromkeys(row["data"] for row in rows)}
@@ -99,7 +96,6 @@ def _text(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _reading(name: str, rows: Sequence[dict[str, Any]]) -> str:
-    """What moves on one data set."""
     first, last, top = rows[0], rows[-1], max(rows, key=lambda row: row["l1"])
     on_the_way = "" if top in (first, last) else f" (highest at {top['temperature']:g}, {top['l1']:.3g})"
     as_said = last["l1"] > first["l1"] and last["l2"] < first["l2"]
@@ -151,8 +147,6 @@ def _plainly(sets: dict[str, list[dict[str, Any]]]) -> str:
         is lost because it does not ask for the best, l3 what the executor gets wrong anyway. A larger inverse
         temperature should trade l2 for l1. {" ".join(words)}"""
 
-
-# -- the figure ------------------------------------------------------------------------------------
 
 PANELS = {
     "l1, the guide beyond the data": {"l1": ("l1", "#0072b2", "o", "-")},

@@ -83,9 +83,6 @@ def run(context: Context) -> Outcome:
     return Outcome(_text(context, scores), _figures(context, scores), tables)
 
 
-# -- the schemes -----------------------------------------------------------------------------------
-
-
 def _train(context: Context, data: str, given: dict[str, Parts], algorithm: str, scheme: str) -> list[Run]:
     """A run for each seed."""
     return [_one(context, data, given, algorithm, scheme, seed) for seed in range(context.size.seeds)]
@@ -107,9 +104,6 @@ def _one(context: Context, data: str, given: dict[str, Parts], algorithm: str, s
     if donor is not None:
         trainings.require_same_parts(run, donor, "executor")
     return run
-
-
-# -- words and figures -----------------------------------------------------------------------------
 
 
 def _text(context: Context, scores: Scores) -> str:
@@ -140,17 +134,15 @@ def _verdict(data: str, scores: Scores) -> str:
     if not others:
         return f"{words}{said}"
     best = max(others, key=lambda score: score.mean or 0.0)
-    same = (
-        "Without the actions of the additional data the mix is the same, seed by seed: V and guide never see one."
-        if free.values == mix.values
-        else f"Without the actions of the additional data the mix has {number(free.mean)}."
-    )
-    if trainings.ahead(mix, best):
+    unchanged = "is the same, seed by seed: V and guide never see one"
+    same = unchanged if free.values == mix.values else f"has {number(free.mean)}"
+    if (mix.mean or 0.0) > (best.mean or 0.0):
         order, paper, doubts = "ahead of", "as in the paper", trainings.chance([(mix, best)])
     else:
         order, paper = "not ahead of", "unlike in the paper, where it outperforms all others"
         doubts = trainings.possible_reasons(mix, best)
-    return f"{words} The mix is {order} the best other scheme, {best.kind}, {paper}.{said} {same} {doubts}"
+    return f"""{words} The mix is {order} the best other scheme, {best.kind}, {paper}.{said} Without the actions of the
+    additional data the mix {same}. {doubts}"""
 
 
 def _figures(context: Context, scores: Scores) -> dict[str, Drawing]:

@@ -168,18 +168,17 @@ def tsne(context: Context, name: str, states: Floats) -> Floats:
     every, calls = 50, (250 + 500) // 50
     with context.counting(f"{name}: t-SNE") as count:
         done = iter(range(1, calls + 1))
-        return np.asarray(
-            TSNE(
-                perplexity=min(PERPLEXITY, (len(states) - 1) / 3),
-                initialization="pca",
-                early_exaggeration_iter=250,
-                n_iter=500,
-                n_jobs=1,
-                random_state=0,
-                callbacks=lambda *_: count(next(done), calls),
-                callbacks_every_iters=every,
-            ).fit(states)
+        plane = TSNE(
+            perplexity=min(PERPLEXITY, (len(states) - 1) / 3),
+            initialization="pca",
+            early_exaggeration_iter=250,
+            n_iter=500,
+            n_jobs=1,
+            random_state=0,
+            callbacks=lambda *_: count(next(done), calls),
+            callbacks_every_iters=every,
         )
+        return np.asarray(plane.fit(states))
 
 
 # -- the text --------------------------------------------------------------------------------------
@@ -215,7 +214,6 @@ def _text(rows: Sequence[dict[str, Any]], seeds: Sequence[Row]) -> str:
 
 
 def _reading(row: Mapping[str, Any]) -> str:
-    """One data set in words."""
     other = "" if row["other_v"] is None else f", and {row['other_v']:.3g} by the V of another seed"
     if row["gain_near"] is None or row["gain_far"] is None:
         beyond = "All goals are near, so nothing lies beyond the data." if row["near"] == 1 else "No goal is near."

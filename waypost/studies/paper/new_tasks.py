@@ -92,9 +92,6 @@ CAPTION = (
 )
 
 
-# -- the numbers -----------------------------------------------------------------------------------
-
-
 def journeys(trained: Run, variant: str) -> list[Journeys]:
     """The rollouts of each seed."""
     agents = [policy.agent for policy in trained.policies]
@@ -127,9 +124,6 @@ def measured(name: str, seed: int, found: Journeys, trained: Run) -> Row:
     }
 
 
-# -- the text --------------------------------------------------------------------------------------
-
-
 def _text(means: Sequence[dict[str, Any]]) -> str:
     """Every number from the table."""
     a, b, c = means
@@ -150,9 +144,6 @@ def _text(means: Sequence[dict[str, Any]]) -> str:
         ({b["share"]:.0%}) and {c["seconds"]:.0f} s for Task C ({c["share"]:.0%}), whose data hold every journey twice,
         without the key and with it. `waypost adapt RUN` does the same for any run.""",
     )
-
-
-# -- the figure ------------------------------------------------------------------------------------
 
 
 @STYLED

@@ -22,6 +22,7 @@ from waypost.studies.comparison import total_updates
 from waypost.studies.paper.benchmark import Published, origin, row_of
 from waypost.studies.paper.experiment import Context, Row, Table
 from waypost.studies.paper.words import listed
+from waypost.training.callbacks import in_turn
 from waypost.training.plan import Plan, plan
 from waypost.training.runs import Run
 
@@ -116,6 +117,13 @@ def train_and_score(context: Context, algorithm: str, data: str, kind: str | Non
     return attempt(context, data, kind, lambda: context.train(algorithm, data, **options))
 
 
+def score_each(
+    context: Context, pairs: Sequence[tuple[str, str]], train: Callable[[str, str], Score]
+) -> Sequence[Score]:
+    """What `train` gives for each pair of data set and kind of agent."""
+    return require_results([train(data, kind) for data, kind in in_turn(pairs, "training", context.progress)])
+
+
 def load_data(context: Context, data: str) -> Dataset:
     """The data of that name, recorded now if they never were, with the task they are evaluated on."""
     return load(data, progress=context.progress.recording).named(data, row_of(data))
@@ -163,11 +171,6 @@ def mean(values: Iterable[float | None]) -> float | None:
     return None if not known or None in known else float(np.mean(np.array(known, float)))
 
 
-def ahead(one: Score, other: Score) -> bool:
-    """Whether the first has the higher mean, where both have one."""
-    return (one.mean or 0.0) > (other.mean or 0.0)
-
-
 class Duel:
     """Two kinds of agents on several data sets: where `leader`, one of them, is ahead.
 
@@ -183,7 +186,8 @@ class Duel:
         pairs = {name: (found[name, kinds[0]], found[name, kinds[1]]) for name in data}
         self.pairs = {name: pair for name, pair in pairs.items() if all(score.values for score in pair)}
         """On the data sets where both have a result."""
-        self.here = [name for name in self.pairs if ahead(found[name, leader], found[name, other])]
+        means = {key: score.mean or 0.0 for key, score in found.items()}
+        self.here = [name for name in self.pairs if means[name, leader] > means[name, other]]
         """The data sets of `pairs` where the leader is ahead."""
         self.there = [name for name in data if paper[row_of(name)][leader].mean > paper[row_of(name)][other].mean]
         """All data sets where the leader is ahead in the paper."""

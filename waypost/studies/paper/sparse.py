@@ -15,7 +15,6 @@ from waypost.studies.paper.benchmark import TABLE_2, origin, row_of
 from waypost.studies.paper.experiment import Context, Drawing, Outcome, Row, Table
 from waypost.studies.paper.scores import Score, number
 from waypost.studies.paper.words import listed, many, paragraphs
-from waypost.training.callbacks import in_turn
 from waypost.training.presets import presets
 
 POR, SPARSE = KINDS = "POR", "POR-sparse"
@@ -30,13 +29,11 @@ def sparse_settings(data: str) -> dict[str, Any]:
 
 
 def run(context: Context) -> Outcome:
-    kinds = [(data, kind) for data in context.data for kind in KINDS]
-    scores = trainings.require_results(
-        [
-            trainings.train_and_score(context, "por", data, kind, **(sparse_settings(data) if kind == SPARSE else {}))
-            for data, kind in in_turn(kinds, "training", context.progress)
-        ]
-    )
+    def train(data: str, kind: str) -> Score:
+        own = sparse_settings(data) if kind == SPARSE else {}
+        return trainings.train_and_score(context, "por", data, kind, **own)
+
+    scores = trainings.score_each(context, [(data, kind) for data in context.data for kind in KINDS], train)
     rows: list[Row] = []
     brief: list[Row] = []
     theirs = []
@@ -48,11 +45,9 @@ def run(context: Context) -> Outcome:
         words = {"here (replica)": here, "paper (d4rl)": number(mean, std), "note": score.note}
         brief.append({"data": score.data, "algorithm": score.kind, "tau": tau, **words})
         theirs.append(Mark(score.data, score.kind, mean, std))
+    panels = {"here (replica)": [score.mark() for score in scores], "the paper (d4rl)": theirs}
     drawing = Drawing(
-        dots(
-            {"here (replica)": [score.mark() for score in scores], "the paper (d4rl)": theirs},
-            dict(zip(KINDS, LOOKS, strict=False)),
-        ),
+        dots(panels, dict(zip(KINDS, LOOKS, strict=False))),
         "Mean with the standard deviation over seeds; small dots are the seeds.",
         f"Two panels of dots: POR and POR-sparse on {many(len(context.data), 'maze')}, here and in the paper.",
     )

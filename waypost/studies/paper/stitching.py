@@ -154,7 +154,6 @@ def run(context: Context) -> Outcome:
     drawn = random_moves(SEED)
     parts = {"upper": moves(UPPER), "lower": moves(LOWER), "random": drawn}
     data = [move for part in parts.values() for move in part]
-    trajectories = data[: -len(drawn)]
     solution = solve(data)
     walked = [(rule, path) for rule, found in solution.paths.items() for path in found]
     counts: list[Row] = [
@@ -169,7 +168,7 @@ def run(context: Context) -> Outcome:
     ]
     draws: list[Row] = []
     for seed in context.each(range(context.size.seeds), "draws"):
-        found = solve([*trajectories, *random_moves(seed)]).paths
+        found = solve([*parts["upper"], *parts["lower"], *random_moves(seed)]).paths
         # Paths are sorted by length, and every path of action-stitching is a shortest one.
         action, state, longest = (len(path) - 1 for path in (found[ACTION][0], found[STATE][0], found[STATE][-1]))
         draws.append({"seed": seed, "action": action, "state": state, "state_longest": longest})

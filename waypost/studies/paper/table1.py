@@ -15,7 +15,6 @@ from waypost.studies.paper.benchmark import COLUMNS, GROUPS, KINDS, NAMES, PRINT
 from waypost.studies.paper.experiment import Context, Drawing, Outcome, Row, Table
 from waypost.studies.paper.scores import Score, number
 from waypost.studies.paper.words import listed, many, paragraphs
-from waypost.training.callbacks import in_turn
 
 COLUMN_OF = {name: column for column, members in COLUMNS.items() for name in members}
 
@@ -51,9 +50,7 @@ def run(context: Context) -> Outcome:
         for name in context.algorithms
         if name != "rvs-g" or row_of(data) in GROUPS["AntMaze"]
     ]
-    scores = trainings.require_results(
-        [trainings.train_and_score(context, name, data) for data, name in in_turn(pairs, "training", context.progress)]
-    )
+    scores = trainings.score_each(context, pairs, lambda data, name: trainings.train_and_score(context, name, data))
     columns = [name for name, members in COLUMNS.items() if set(members) & set(context.algorithms)]
     grid = Grid(context.data, columns, scores)
     trained: list[Row] = []
@@ -70,9 +67,9 @@ def run(context: Context) -> Outcome:
 
 def _rows(grid: Grid) -> list[Row]:
     """Two rows for each data set, and for the means of each group: ours and the paper's."""
-    lines: dict[str, list[dict[str, str]]] = {}
+    lines: dict[str, tuple[dict[str, str], dict[str, str]]] = {}
     for data in grid.data:
-        ours, theirs = {}, {}
+        ours, theirs = lines[data] = {}, {}
         for name in grid.columns:
             score, printed = grid.best(data, name), TABLE_1[row_of(data)][name]
             words = [] if score is None else [number(score.mean, score.std)]
@@ -80,25 +77,18 @@ def _rows(grid: Grid) -> list[Row]:
             failed = [each.kind for each in grid.all(data, name) if not each.values]
             ours[name] = " ".join([*words, *([f"({', '.join(failed)} failed)"] if failed else [])])
             theirs[name] = number(printed.mean, printed.std) + (f" {printed.by}" if printed.by else "")
-        lines[data] = [ours, theirs]
     for group, names in grouped(grid.data).items():
-        means = {name: (grid.mean(names, name), _paper_mean(names, name)) for name in grid.columns}
-        lines[f"{group} mean of {len(names)}"] = [
-            {name: number(both[place]) for name, both in means.items()} for place in (0, 1)
-        ]
-    suites = ("replica", "d4rl (paper)")
-    return [
-        {"data": label, "suite": suite, **cells}
-        for label, both in lines.items()
-        for suite, cells in zip(suites, both, strict=True)
-    ]
+        ours = {name: number(grid.mean(names, name)) for name in grid.columns}
+        theirs = {name: number(_paper_mean(names, name)) for name in grid.columns}
+        lines[f"{group} mean of {len(names)}"] = ours, theirs
+    rows: list[Row] = []
+    for label, (ours, theirs) in lines.items():
+        rows += [{"data": label, "suite": "replica", **ours}, {"data": label, "suite": "d4rl (paper)", **theirs}]
+    return rows
 
 
 def _paper_mean(data: Sequence[str], column: str) -> float:
     return sum(TABLE_1[row_of(name)][column].mean for name in data) / len(data)
-
-
-# -- words and figure ------------------------------------------------------------------------------
 
 
 def _text(context: Context, grid: Grid) -> str:
