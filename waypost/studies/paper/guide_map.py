@@ -203,7 +203,7 @@ def _text(rows: Sequence[dict[str, Any]], seeds: Sequence[Row]) -> str:
         )
         # What can be checked where the gain is larger on the other data set: chance, and another measure.
         checked = []
-        for name in (MORE, LESS) if more <= less else ():
+        for name in () if more > less else (MORE, LESS):
             found = [float(str(row["deviations"])) for row in seeds if row_of(str(row["data"])) == name]
             checked.append(
                 f"on {name} the seeds have {min(found):.3g} to {max(found):.3g}, and "
