@@ -11,7 +11,7 @@ The folder of a comparison holds
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -119,8 +119,7 @@ class Comparison:
             middle = statistics.aggregate_interquartile_mean(tasks) if self._scored else None
             gap = statistics.optimality_gap(tasks) if self._scored else None
             better = statistics.probability_of_improvement(tasks, self._values[self.reference])
-            is_reference = name == self.reference
-            found.append(Overall(name, self.mean_ranks[name], middle, gap, None if is_reference else better))
+            found.append(Overall(name, self.mean_ranks[name], middle, gap, None if name == self.reference else better))
         return found
 
     @cached_property
@@ -218,7 +217,12 @@ def compare(
             planned = with_total_updates(planned, steps)
         try:
             run = execute(planned, source, Path(out) / Path(source).stem / name, resume=True, callback=progress)
-            entry = _entry(source, name, run)
+            measure = "score" if run.result["mean"]["score"] is not None else "return"
+            # Computed from the seeds: the result.json of an older run has intervals where there should be none.
+            values = tuple(each[measure] for each in run.result["per_seed"])
+            summary = {key: number for key, number in statistics.summarise(values).items() if key != "iqm"}
+            spent = {"steps": total_updates(run.plan), "seconds": run.result["seconds"]}
+            entry = Entry(source, name, measure, values, **summary, **spent, run=run)
         except WaypostError as error:
             progress.note(f"{name} on {source}: {error}")
             entry = Entry(source, name, note=str(error))
@@ -260,8 +264,7 @@ def read_settings(path: str | Path) -> dict[str, dict[str, Any]]:
     for name, settings in tables.items():
         if not isinstance(settings, dict):
             raise WaypostError(f"{path}: {name} is no table; write [ALGORITHM] and its settings below")
-        known = {each.name for each in fields(find_entry(name).config_type)} | {"steps"}
-        wrong = set(settings) - known
+        wrong = set(settings) - {each.name for each in fields(find_entry(name).config_type)} - {"steps"}
         if wrong:
             raise WaypostError(f"{path}: {name} has no setting {', '.join(sorted(wrong))}")
     return tables
@@ -273,16 +276,6 @@ def with_tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 # -- entries ---------------------------------------------------------------------------------------
-
-
-def _entry(data: str, name: str, run: Run) -> Entry:
-    """Computed from the seeds: the result.json of an older run has intervals where there should be none."""
-    measure = "score" if run.result["mean"]["score"] is not None else "return"
-    values = tuple(each[measure] for each in run.result["per_seed"])
-    summary = statistics.summarise(values)
-    summary.pop("iqm")
-    steps, seconds = total_updates(run.plan), run.result["seconds"]
-    return Entry(data, name, measure, values, **summary, steps=steps, seconds=seconds, run=run)
 
 
 def _behaviour(data: str, task: str) -> Entry:
@@ -297,12 +290,8 @@ def _behaviour(data: str, task: str) -> Entry:
 
 def _ranked(entries: list[Entry]) -> list[Entry]:
     means = [entry.mean for entry in entries if entry.mean is not None]
-    return [
-        entry
-        if entry.mean is None
-        else replace(entry, rank=1 + sum(m > entry.mean for m in means) + (means.count(entry.mean) - 1) / 2)
-        for entry in entries
-    ]
+    ranks = {mean: 1 + sum(other > mean for other in means) + (means.count(mean) - 1) / 2 for mean in means}
+    return [replace(entry, rank=None if entry.mean is None else ranks[entry.mean]) for entry in entries]
 
 
 # -- tables ----------------------------------------------------------------------------------------
@@ -320,17 +309,15 @@ def as_csv(comparison: Comparison) -> str:
 
 
 def as_markdown(comparison: Comparison) -> str:
-    tables = [
-        f"**{data}**\n\n{_markdown(comparison.header, map(cells, comparison.of(data)))}" for data in comparison.data
+    tables: list[tuple[str, Sequence[str], list[list[str]]]] = [
+        (data, comparison.header, [cells(entry) for entry in comparison.of(data)]) for data in comparison.data
     ]
-    if len(comparison.data) > 1:
-        tables.append(f"**all data**\n\n{_markdown(*overall_table(comparison))}")
-    return "\n".join(tables)
-
-
-def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [f"| {' | '.join(line)} |" for line in (header, *rows)]
-    return "\n".join([lines[0], "|---|" + "---:|" * (len(header) - 1), *lines[1:], ""])
+    tables += [("all data", *overall_table(comparison))] if len(comparison.data) > 1 else []
+    lines = []
+    for title, header, rows in tables:
+        lines += [f"**{title}**", "", f"| {' | '.join(header)} |", "|---|" + "---:|" * (len(header) - 1)]
+        lines += [*(f"| {' | '.join(row)} |" for row in rows), ""]
+    return "\n".join(lines)
 
 
 def overall_table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
@@ -351,8 +338,7 @@ def _estimate(estimate: Estimate | None, digits: int) -> str:
     if estimate is None:
         return ""
     value, interval = estimate
-    ends = "" if interval is None else f" ({interval[0]:.{digits}f} to {interval[1]:.{digits}f})"
-    return f"{value:.{digits}f}{ends}"
+    return f"{value:.{digits}f}" + (f" ({interval[0]:.{digits}f} to {interval[1]:.{digits}f})" if interval else "")
 
 
 def cells(entry: Entry) -> list[str]:

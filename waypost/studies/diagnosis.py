@@ -22,8 +22,9 @@ divided by the standard deviations of the data's columns, actions scaled to [-1,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tomllib
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -43,35 +44,11 @@ from waypost.training.policy import Policy, load_policies
 from waypost.types import Convention
 
 Floats = np.ndarray
-MEANINGS = {
-    "guide_distance": "how far the guide's goal lies from the recorded next state",
-    "guide_to_data": "how far the guide's goal lies from the nearest recorded next state",
-    "data_to_data": "how far a recorded next state lies from the nearest other one",
-    "inverse_slope": "L1: how fast the recorded action changes with the states",
-    "executor_slope": "L2: how fast the executor's action changes with the goal",
-    "l1": "(L1 + L2) times the guide's distance",
-    "l2": "from the action of the guide's aim to the best recorded one",
-    "l3": "the executor's error where it is given the recorded next state",
-    "bound": "l1 + l2 + l3",
-    "gap": "from what the agent does to the best recorded action",
-    "value_gain": "V(g(s)) - V(s')",
-}
+_TEXTS = tomllib.loads((files(__package__) / "diagnosis.toml").read_text("utf-8"))
+MEANINGS: dict[str, str] = _TEXTS["meanings"]
 """What is measured for each state, by name."""
-
-ADVICE = {
-    "l1": (
-        "The guide asks for next states unlike the recorded ones, and actions change fast with them: lower "
-        "`inverse_temperature`, give V and the guide more data, or make the executor smoother (smaller, or more data)."
-    ),
-    "l2": (
-        "Better actions were recorded in like states than those the guide aims at: raise `inverse_temperature`, "
-        "train V longer, or check the rewards."
-    ),
-    "l3": (
-        "The executor does not even repeat what it was shown: train it longer or make it larger, and check that the "
-        "observations say what the action did."
-    ),
-}
+ADVICE: dict[str, str] = _TEXTS["advice"]
+"""What to do where this part of the bound is the largest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,13 +85,8 @@ class Diagnosis:
         return float(np.mean(self.measures["gap"] <= self.measures["bound"]))
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "states": len(self.measures["gap"]),
-            "inverse_temperature": self.inverse_temperature,
-            "near": self.near,
-            "holds": self.holds,
-            "measures": self.rows,
-        }
+        about = {"states": len(self.measures["gap"]), "inverse_temperature": self.inverse_temperature}
+        return {**about, "near": self.near, "holds": self.holds, "measures": self.rows}
 
     def reading(self) -> str:
         """The same in words."""
@@ -165,7 +137,7 @@ def diagnose(
     agent, config = _with_all_parts(policy)
     dataset = data if isinstance(data, Dataset) else load(data)
     dataset = learning_rewards(dataset, rewards or "recorded", config.discount)
-    measures = _measured(agent, config, dataset, states, neighbours, reference, np.random.default_rng(seed))
+    measures = _measured(agent, config, dataset, states, neighbours, reference, seed)
     return Diagnosis(measures, config.inverse_temperature)
 
 
@@ -183,13 +155,7 @@ def _with_all_parts(policy: Policy) -> tuple[PORAgent, Config]:
 
 
 def _measured(
-    agent: PORAgent,
-    config: Config,
-    dataset: Dataset,
-    states: int,
-    neighbours: int,
-    reference: int,
-    rng: np.random.Generator,
+    agent: PORAgent, config: Config, dataset: Dataset, states: int, neighbours: int, reference: int, seed: int
 ) -> dict[str, Floats]:
     """The numbers of each state."""
     executor = agent.executor
@@ -197,10 +163,9 @@ def _measured(
     columns = prepare.goals(dataset, config.horizon, config.discount)
     usable = np.flatnonzero(columns["aimed"] > 0)
     if len(usable) <= neighbours:
-        raise WaypostError(
-            f"{dataset.name}: {len(usable)} transitions with a next state; more than {neighbours} are needed"
-        )
-    known = rng.permutation(usable)[:reference]
+        few = f"{dataset.name}: {len(usable)} transitions with a next state"
+        raise WaypostError(f"{few}; more than {neighbours} are needed")
+    known = np.random.default_rng(seed).permutation(usable)[:reference]
     asked = known[:states]
     scale = np.where(dataset.observation_moments[1] > 0, dataset.observation_moments[1], 1.0).astype(np.float32)
     s, following = dataset.observations, columns.get("goals", dataset.next_observations)
@@ -235,7 +200,7 @@ def _measured(
         "l3": _length(repeated - scaled_actions[asked]),
     }
     points = following[known] / scale
-    measures: Mapping[str, Floats] = {
+    measures = {
         "guide_distance": distance,
         "guide_to_data": nearest(goals / scale, points, 1)[1][:, 0],
         "data_to_data": nearest(following[asked] / scale, points, 1, own=rows)[1][:, 0],

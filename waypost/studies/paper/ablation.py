@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from waypost.data.dataset import Dataset
 from waypost.figures.scores import LOOKS, dots
@@ -38,10 +38,6 @@ class Variant(NamedTuple):
         width = SIZES[self.size]
         return f"{width}x{width}, {'all data' if self.share == 100 else f'top {self.share} %'}"
 
-    @property
-    def label(self) -> str:
-        return f"executor-{SIZES[self.size]}-{self.share}"
-
 
 VARIANTS = (*map(Variant, SIZES), *(Variant(size, share) for size in ("big", "small") for share in SHARES))
 
@@ -68,18 +64,33 @@ def run(context: Context) -> Outcome:
             scores[data, variant] = score = trainings.attempt(context, data, variant.name, train)
             about = {"executor": SIZES[variant.size], "share": variant.share}
             rows.append({**score.row(), **about, "guide_rows": len(dataset), "executor_rows": len(seen)})
-    trainings.require_results(list(scores.values()))
-    groups = grouped(context.data)
-    ordered = [name for names in groups.values() for name in names]
+    found, groups = trainings.require_results(list(scores.values())), grouped(context.data)
     summary = [_summary(group, names, scores, size) for group, names in groups.items() for size in SIZES]
     caption = "Mean scores over the data sets of a group. Partial: the best of the three shares on each data set."
-    common = trainings.training_tables(list(scores.values()))
-    tables = {
-        "ablation": Table(summary, caption, shown=True),
-        "scores": Table(rows, "Every training, and how many rows guide and executor learned from."),
-        "curves": common["curves"],
-    }
-    return Outcome(_text(groups, summary, scores), {"ablation": _figure(ordered, scores)}, tables)
+    learned = "Every training, and how many rows guide and executor learned from."
+    tables = {"ablation": Table(summary, caption, shown=True), **trainings.training_tables(found, rows, learned)}
+    ordered = [name for names in groups.values() for name in names]
+    kinds = {f"{SIZES[size]}, all data": (size, "full") for size in SIZES}
+    kinds |= {f"{SIZES[size]}, best share": (size, "partial") for size in ("big", "small")}
+    marks = [_score(scores, name, *chosen).mark(kind) for name in ordered for kind, chosen in kinds.items()]
+    drawing = Drawing(
+        dots({"executor: width, data (replica)": marks}, dict(zip(kinds, LOOKS, strict=False))),
+        "Each executor on each data set: mean, standard deviation over seeds (bar) and seeds (small dots). Best share: "
+        f"the best of the top {listed(SHARES)} % of the episodes.",
+        f"Dots for {len(kinds)} kinds of executor on {many(len(ordered), 'data set')}.",
+    )
+    text = paragraphs(
+        f"""Executors of {listed(f"({width}, {width})" for width in SIZES.values())} hidden units on all data, and of
+        the first two sizes on the best {listed(SHARES)} % of the episodes by return; {many(len(ordered), "data set")},
+        {trainings.seeds_and_updates(found)}. V and guide of each seed are the same for every executor and learned from
+        all data. {trainings.data_sources(ordered)}""",
+        *(_group(group, names, summary, scores) for group, names in groups.items()),
+        """The best of three shares is chosen after the fact, which flatters partial data a little; the paper does so
+        too. Its locomotion means are over 12 data sets, three of them random ones, so only the differences can be
+        compared with ours.""",
+        trainings.failures(found),
+    )
+    return Outcome(text, {"ablation": drawing}, tables)
 
 
 def _train(context: Context, dataset: Dataset, seen: Dataset, variant: Variant) -> list[Run]:
@@ -87,17 +98,10 @@ def _train(context: Context, dataset: Dataset, seen: Dataset, variant: Variant) 
     runs = []
     name, width = dataset.name, SIZES[variant.size]
     for seed in range(context.size.seeds):
-        common = {"env": row_of(name), "preset": trainings.preset_of_part(name), "seeds": [seed]}
+        common: dict[str, Any] = {"env": row_of(name), "preset": trainings.preset_of_part(name), "seeds": [seed]}
         guide = context.train("por", dataset, label=f"{name}/guide/seed-{seed}", training="guide", **common)
-        joined = context.train(
-            "por",
-            seen,
-            label=f"{name}/{variant.label}/seed-{seed}",
-            training="executor",
-            executor_hidden=(width, width),
-            init=guide.directory,
-            **common,
-        )
+        common |= {"label": f"{name}/executor-{width}-{variant.share}/seed-{seed}", "init": guide.directory}
+        joined = context.train("por", seen, training="executor", executor_hidden=(width, width), **common)
         trainings.require_same_parts(joined, guide, "value_part", "guide_part")
         runs.append(joined)
     return runs
@@ -112,34 +116,12 @@ def _score(scores: Scores, data: str, size: str, amount: str) -> Score:
     return failed[0] if failed else max(found, key=lambda score: score.mean or 0.0)
 
 
-def _summary(group: str, data: Sequence[str], scores: Scores, size: str) -> Row:
-    amounts = ("full",) if size == "preset" else ("full", "partial")
-    means = {amount: trainings.mean(_score(scores, name, size, amount).mean for name in data) for amount in amounts}
-    return {
-        "group": group,
-        "data_sets": len(data),
-        "executor": size,
-        "width": SIZES[size],
-        "full": means["full"],
-        "partial": means.get("partial"),
-        "paper_full": ABLATION[group].get(("full", size)),
-        "paper_partial": ABLATION[group].get(("partial", size)),
-    }
-
-
-def _text(groups: Mapping[str, Sequence[str]], summary: Sequence[Row], scores: Scores) -> str:
-    data, found = [name for names in groups.values() for name in names], list(scores.values())
-    return paragraphs(
-        f"""Executors of {listed(f"({width}, {width})" for width in SIZES.values())} hidden units on all data, and of
-        the first two sizes on the best {listed(SHARES)} % of the episodes by return; {many(len(data), "data set")},
-        {trainings.seeds_and_updates(found)}. V and guide of each seed are the same for every executor and learned from
-        all data. {trainings.data_sources(data)}""",
-        *(_group(group, names, summary, scores) for group, names in groups.items()),
-        """The best of three shares is chosen after the fact, which flatters partial data a little; the paper does so
-        too. Its locomotion means are over 12 data sets, three of them random ones, so only the differences can be
-        compared with ours.""",
-        trainings.failures(found),
-    )
+def _summary(group: str, data: Sequence[str], scores: Scores, size: str) -> dict[str, Any]:
+    row: dict[str, Any] = {"group": group, "data_sets": len(data), "executor": size, "width": SIZES[size]}
+    row |= {"full": trainings.mean(_score(scores, name, size, "full").mean for name in data), "partial": None}
+    if size != "preset":
+        row["partial"] = trainings.mean(_score(scores, name, size, "partial").mean for name in data)
+    return row | {f"paper_{amount}": ABLATION[group].get((amount, size)) for amount in ("full", "partial")}
 
 
 CLAIMS = {
@@ -150,40 +132,22 @@ CLAIMS = {
 """What the paper compares, and the two executors that say so; by its numbers the first of them is ahead."""
 
 
-def _group(group: str, data: Sequence[str], summary: Sequence[Row], scores: Scores) -> str:
+def _group(group: str, data: Sequence[str], summary: Sequence[dict[str, Any]], scores: Scores) -> str:
     means = {row["executor"]: row for row in summary if row["group"] == group}
-
-    def number_of(size: str, column: str) -> str:
-        value = means[size][column]
-        return number(None if value is None else float(value))
-
     words = []
-    for text, pair in CLAIMS.items():
+    for text, (one, other) in CLAIMS.items():
         ours, theirs = (
-            " against ".join(number_of(size, prefix + amount) for size, amount in pair) for prefix in ("", "paper_")
+            " against ".join(number(means[size][paper + amount]) for size, amount in (one, other))
+            for paper in ("", "paper_")
         )
-        first, second = (means[size][amount] for size, amount in pair)
+        first, second = (means[size][amount] for size, amount in (one, other))
+        pairs = [(_score(scores, name, *one), _score(scores, name, *other)) for name in data]
         if first is None or second is None:
             words.append(f"{text}: no result, because a training failed (paper {theirs}).")
-            continue
-        pairs = [[_score(scores, name, size, amount) for size, amount in pair] for name in data]
-        if float(first) > float(second):
-            doubts = trainings.chance((one, other) for one, other in pairs)
-            words.append(f"{text}: {ours} (paper {theirs}), as in the paper. {doubts}")
+        elif first > second:
+            words.append(f"{text}: {ours} (paper {theirs}), as in the paper. {trainings.chance(pairs)}")
         else:
-            doubts = " ".join(trainings.possible_reasons(one, other) for one, other in pairs)
+            doubts = " ".join(trainings.possible_reasons(*pair) for pair in pairs)
             words.append(f"{text}: {ours} (paper {theirs}), **unlike in the paper**. {doubts}")
-    extra = f"With {SIZES['preset']} units on all data the mean is {number_of('preset', 'full')}."
+    extra = f"With {SIZES['preset']} units on all data the mean is {number(means['preset']['full'])}."
     return f"**{group}**, mean of {len(data)}. {' '.join(words)} {extra}"
-
-
-def _figure(data: Sequence[str], scores: Scores) -> Drawing:
-    kinds = {f"{SIZES[size]}, all data": (size, "full") for size in SIZES}
-    kinds |= {f"{SIZES[size]}, best share": (size, "partial") for size in ("big", "small")}
-    marks = [_score(scores, name, *chosen).mark(kind) for name in data for kind, chosen in kinds.items()]
-    return Drawing(
-        dots({"executor: width, data (replica)": marks}, dict(zip(kinds, LOOKS, strict=False))),
-        "Each executor on each data set: mean, standard deviation over seeds (bar) and seeds (small dots). Best share: "
-        f"the best of the top {listed(SHARES)} % of the episodes.",
-        f"Dots for {len(kinds)} kinds of executor on {many(len(data), 'data set')}.",
-    )

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from waypost.figures import STYLED, new_figure
+from waypost.figures import STYLED, grid_lines, new_figure
 from waypost.studies.diagnosis import diagnose
 from waypost.studies.paper.benchmark import row_of
 from waypost.studies.paper.experiment import Context, Drawing, Outcome, Row, Table, over_seeds
@@ -59,20 +59,11 @@ def run(context: Context) -> Outcome:
         for temperature, trained in context.each(list(guides.items()), f"{name}: diagnoses"):
             for policy, result in zip(trained.policies, trained.result["per_seed"], strict=True):
                 found = diagnose(policy, dataset, rewards=trained.plan.convention)
-                seeds.append(
-                    {
-                        "data": name,
-                        "temperature": temperature,
-                        "seed": policy.seed,
-                        "states": len(found.measures["gap"]),
-                        **update_counts(trained),
-                        **{short: float(found.measures[long].mean()) for long, short in MEASURES.items()},
-                        "l3_largest": float(found.measures["l3"].max()),
-                        "near": found.near,
-                        "holds": found.holds,
-                        "score": result["score"],
-                    }
-                )
+                row: dict[str, Any] = {"data": name, "temperature": temperature, "seed": policy.seed}
+                row |= {"states": len(found.measures["gap"]), **update_counts(trained)}
+                row |= {short: float(found.measures[long].mean()) for long, short in MEASURES.items()}
+                row |= {"l3_largest": float(found.measures["l3"].max()), "near": found.near, "holds": found.holds}
+                seeds.append(row | {"score": result["score"]})
     means = over_seeds(seeds, ("data", "temperature"), ("states", "updates", "preset_updates"))
     figure = Drawing(
         draw(seeds),
@@ -87,9 +78,6 @@ def run(context: Context) -> Outcome:
         "seeds": Table(seeds, "The same of each seed."),
     }
     return Outcome(_text(means), {"bound": figure}, tables)
-
-
-# -- the text --------------------------------------------------------------------------------------
 
 
 def _text(rows: Sequence[dict[str, Any]]) -> str:
@@ -108,8 +96,8 @@ def _text(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _reading(name: str, rows: Sequence[dict[str, Any]]) -> str:
-    """What moves on one data set."""
-    first, last = rows[0], rows[-1]
+    first, last, top = rows[0], rows[-1], max(rows, key=lambda row: row["l1"])
+    on_the_way = "" if top in (first, last) else f" (highest at {top['temperature']:g}, {top['l1']:.3g})"
     as_said = last["l1"] > first["l1"] and last["l2"] < first["l2"]
     lowest = {measure: min(rows, key=lambda row: row[measure]) for measure in ("sum", "gap")}
     best = max(row["score"] for row in rows)
@@ -119,7 +107,7 @@ def _reading(name: str, rows: Sequence[dict[str, Any]]) -> str:
     executor = " to ".join(dict.fromkeys(f"{slope:.3g}" for slope in (min(slopes), max(slopes))))
     return f"""
         **{name}**, {length(first)}. From an inverse temperature of {first["temperature"]:g} to {last["temperature"]:g}
-        l1 {_moves(first["l1"], last["l1"])}{_top(rows)} and l2 {_moves(first["l2"], last["l2"])}:
+        l1 {_moves(first["l1"], last["l1"])}{on_the_way} and l2 {_moves(first["l2"], last["l2"])}:
         {"as the paper expects" if as_said else "the paper expects l1 to rise and l2 to fall"}. The guide's distance
         from the recorded next state {_moves(first["distance"], last["distance"])}; the inverse dynamics' slope L1 is
         {first["inverse_slope"]:.3g}, the executor's slope L2 {executor}. The executor's error l3 is {first["l3"]:.3g}
@@ -127,12 +115,6 @@ def _reading(name: str, rows: Sequence[dict[str, Any]]) -> str:
         {lowest["sum"]["temperature"]:g} ({lowest["sum"]["sum"]:.3g}), the measured gap at
         {lowest["gap"]["temperature"]:g} ({lowest["gap"]["gap"]:.3g}); the score {scores}.
         """
-
-
-def _top(rows: Sequence[dict[str, Any]]) -> str:
-    """Where l1 is highest, if that is on the way."""
-    top = max(rows, key=lambda row: row["l1"])
-    return "" if top in (rows[0], rows[-1]) else f" (highest at {top['temperature']:g}, {top['l1']:.3g})"
 
 
 def _moves(first: float, last: float) -> str:
@@ -153,25 +135,18 @@ def _plainly(sets: dict[str, list[dict[str, Any]]]) -> str:
         elif at["score"] == best:
             verdict = "Where it is lowest the score is best, so it chooses the inverse temperature well."
         else:
-            verdict = (
-                f"Where it is lowest the score is {at['score']:.3g}, not the best {best:.3g}: it does not choose the "
-                "inverse temperature."
-            )
+            verdict = f"Where it is lowest the score is {at['score']:.3g}, not the best {best:.3g}: it does not choose "
+            verdict += "the inverse temperature."
         # Rounded down: 99.96 % are not all.
         where = "all states" if holds == 1 else f"at least {math.floor(1000 * holds) / 1000:.1%} of the states"
         words.append(
-            f"On {name} the lowest sum is {at['sum'] / at['gap']:.3g} times the gap that is there, and "
-            f"{at[part] / at['sum']:.0%} of it is {part}; the bound holds in "
-            f"{where}. {verdict}"
+            f"""On {name} the lowest sum is {at["sum"] / at["gap"]:.3g} times the gap that is there, and
+            {at[part] / at["sum"]:.0%} of it is {part}; the bound holds in {where}. {verdict}"""
         )
-    return (
-        "**In plain words:** l1 says what could go wrong because the guide asks for what was not recorded, l2 what is "
-        "lost because it does not ask for the best, l3 what the executor gets wrong anyway. A larger inverse "
-        f"temperature should trade l2 for l1. {' '.join(words)}"
-    )
+    return f"""**In plain words:** l1 says what could go wrong because the guide asks for what was not recorded, l2 what
+        is lost because it does not ask for the best, l3 what the executor gets wrong anyway. A larger inverse
+        temperature should trade l2 for l1. {" ".join(words)}"""
 
-
-# -- the figure ------------------------------------------------------------------------------------
 
 PANELS = {
     "l1, the guide beyond the data": {"l1": ("l1", "#0072b2", "o", "-")},
@@ -197,9 +172,8 @@ def draw(seeds: Sequence[Row]) -> Figure:
         places = np.arange(len(temperatures))
         for axes, lines in zip(panels, PANELS.values(), strict=True):
             for measure, (label, colour, marker, line) in lines.items():
-                numbers = np.array(
-                    [[row[measure] for row in own if row["temperature"] == each] for each in temperatures], float
-                )
+                found = [[row[measure] for row in own if row["temperature"] == each] for each in temperatures]
+                numbers = np.array(found, float)
                 axes.fill_between(places, numbers.min(axis=1), numbers.max(axis=1), color=colour, alpha=0.18, lw=0)
                 axes.plot(places, numbers.mean(axis=1), line, color=colour, marker=marker, ms=4.5, lw=1.5, label=label)
             axes.margins(y=0.1)
@@ -209,8 +183,7 @@ def draw(seeds: Sequence[Row]) -> Figure:
             high = max(high, 1.0) if measure == "score" else high
             axes.set_ylim(low, high + 0.03 * (high - low))
             axes.set_xticks(places, [f"{each:g}" for each in temperatures])
-            axes.grid(color="0.9", lw=0.6)
-            axes.set_axisbelow(True)
+            grid_lines(axes)
         panels[0].set_ylabel(f"{name}\naction units, of [-1, 1]", parse_math=False)
         panels[2].set_ylabel("points")
     for column, title in enumerate(PANELS):

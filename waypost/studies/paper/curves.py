@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +19,6 @@ from waypost.studies.paper.benchmark import TABLE_1, grouped, row_of
 from waypost.studies.paper.experiment import Context, Drawing, Outcome, Row, Table
 from waypost.studies.paper.scores import Score, number
 from waypost.studies.paper.words import listed, many, paragraphs
-from waypost.training.callbacks import in_turn
 from waypost.training.plan import plan
 
 POR, IQL = KINDS = "POR", "IQL"
@@ -27,9 +28,7 @@ POINTS = 5
 
 def run(context: Context) -> Outcome:
     kinds = [(data, kind) for data in context.data for kind in KINDS]
-    scores = trainings.require_results(
-        [_train(context, data, kind) for data, kind in in_turn(kinds, "training", context.progress)]
-    )
+    scores = trainings.score_each(context, kinds, partial(_train, context))
     pairs = dict(zip(context.data, zip(scores[::2], scores[1::2], strict=True), strict=True))
     ends = Table(
         [_row(data, *pair) for data, pair in pairs.items()],
@@ -38,12 +37,10 @@ def run(context: Context) -> Outcome:
         shown=True,
     )
     common = trainings.training_tables(scores)
+    looks = dict(zip(KINDS, LOOKS, strict=False))
     figures = {
         f"curves-{group.lower()}": Drawing(
-            curves(
-                {data: [score.curve() for score in pairs[data]] for data in names},
-                dict(zip(KINDS, LOOKS, strict=False)),
-            ),
+            curves({data: [score.curve() for score in pairs[data]] for data in names}, looks),
             f"{group} data: scores during training, mean and range of the seeds.",
             f"Learning curves of POR and IQL on {many(len(names), 'data set')}: {group}.",
         )
@@ -61,21 +58,13 @@ def _train(context: Context, data: str, kind: str) -> Score:
     return trainings.train_and_score(context, kind.lower(), data, kind, steps=planned.steps, evaluation=protocol)
 
 
-def _row(data: str, por: Score, iql: Score) -> Row:
-    printed = TABLE_1[row_of(data)]
-    return {
-        "data": data,
-        "suite": "replica",
-        "POR": por.mean,
-        "POR std": por.std,
-        "IQL": iql.mean,
-        "IQL std": iql.std,
-        "POR 90 % after": _rise(por),
-        "IQL 90 % after": _rise(iql),
-        "paper POR": printed["POR"].mean,
-        "paper IQL": printed["IQL"].mean,
-        "note": "; ".join(f"{score.kind}: {score.note}" for score in (por, iql) if score.note),
-    }
+def _row(data: str, *both: Score) -> Row:
+    row: dict[str, Any] = {"data": data, "suite": "replica"}
+    for score in both:
+        row |= {score.kind: score.mean, f"{score.kind} std": score.std}
+    row |= {f"{score.kind} 90 % after": _rise(score) for score in both}
+    row |= {f"paper {kind}": TABLE_1[row_of(data)][kind].mean for kind in KINDS}
+    return row | {"note": "; ".join(f"{score.kind}: {score.note}" for score in both if score.note)}
 
 
 def _rise(score: Score) -> float | None:
@@ -88,7 +77,7 @@ def _rise(score: Score) -> float | None:
 
 
 def _text(data: Sequence[str], scores: Sequence[Score]) -> str:
-    duel = trainings.duel(scores, KINDS, POR, TABLE_1)
+    duel = trainings.Duel(scores, KINDS, POR, TABLE_1)
     known = len(duel.pairs)
     return paragraphs(
         f"""POR and IQL of the same code base on {len(data)} of the paper's {len(TABLE_1)} data sets,

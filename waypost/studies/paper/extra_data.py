@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from waypost.data.dataset import Dataset, concatenate
 from waypost.errors import WaypostError
-from waypost.figures.scores import LOOKS, curves, dots
+from waypost.figures.scores import LOOKS, Mark, curves, dots
 from waypost.files import read_json
 from waypost.studies.paper import scores as trainings
 from waypost.studies.paper.benchmark import NAMES, row_of
@@ -53,12 +53,8 @@ def parts(dataset: Dataset) -> dict[str, Parts]:
     everything = concatenate([before, main, after], name)
     free = concatenate([before.without_actions(), main, after.without_actions()], f"{name} action-free")
     main = main.named(f"{dataset.name} 30-70 %")
-    return {
-        MAIN: Parts(main, main),
-        MORE: Parts(everything, everything),
-        MIX: Parts(everything, main),
-        FREE: Parts(free, main),
-    }
+    learned = {MAIN: (main, main), MORE: (everything, everything), MIX: (everything, main), FREE: (free, main)}
+    return {scheme: Parts(*both) for scheme, both in learned.items()}
 
 
 Scores = Mapping[tuple[str, str, str], Score]
@@ -74,28 +70,17 @@ def run(context: Context) -> Outcome:
             train = partial(_train, context, data, given, algorithm, scheme)
             score = trainings.attempt(context, data, f"{NAMES[algorithm]} {scheme}", train)
             scores[data, algorithm, scheme] = score
-            rows.append(
-                {
-                    **score.row(),
-                    "algorithm": NAMES[algorithm],
-                    "scheme": scheme,
-                    "guide_rows": len(given[scheme].guide),
-                    "executor_rows": len(given[scheme].executor),
-                    "guide_has_actions": str(given[scheme].guide.actions is not None).lower(),
-                }
-            )
+            guide, executor = given[scheme]
+            counts = {"guide_rows": len(guide), "executor_rows": len(executor)}
+            actions = str(guide.actions is not None).lower()
+            about: Row = {"algorithm": NAMES[algorithm], "scheme": scheme, **counts, "guide_has_actions": actions}
+            rows.append({**score.row(), **about})
     found = trainings.require_results(list(scores.values()))
-    brief = ("data", "algorithm", "scheme", "suite", "mean", "std", "guide_rows", "executor_rows", "steps", "note")
-    table = Table(
-        [{key: row[key] for key in brief} for row in rows],
-        "Scores of each scheme, and how many rows guide and executor (or the whole agent) learned from.",
-        shown=True,
-    )
-    tables = {"extra-data": table, **trainings.training_tables(found, rows)}
+    names = ("data", "algorithm", "scheme", "suite", "mean", "std", "guide_rows", "executor_rows", "steps", "note")
+    brief = [{name: row[name] for name in names} for row in rows]
+    caption = "Scores of each scheme, and how many rows guide and executor (or the whole agent) learned from."
+    tables = {"extra-data": Table(brief, caption, shown=True), **trainings.training_tables(found, rows)}
     return Outcome(_text(context, scores), _figures(context, scores), tables)
-
-
-# -- the schemes -----------------------------------------------------------------------------------
 
 
 def _train(context: Context, data: str, given: dict[str, Parts], algorithm: str, scheme: str) -> list[Run]:
@@ -105,30 +90,20 @@ def _train(context: Context, data: str, given: dict[str, Parts], algorithm: str,
 
 def _one(context: Context, data: str, given: dict[str, Parts], algorithm: str, scheme: str, seed: int) -> Run:
     donor = None if scheme in (MAIN, MORE) else _one(context, data, given, algorithm, MAIN, seed)
-    run = context.train(
-        algorithm,
-        given[scheme].guide,
-        label=f"{data}/{algorithm}-{scheme.replace(', ', '-')}/seed-{seed}",
-        env=row_of(data),
-        preset=trainings.preset_of_part(data),
-        seeds=[seed],
-        **({} if donor is None else {"training": "guide", "init": donor.directory}),
-    )
-    _require_rows(run, given[scheme].guide)
+    label = f"{data}/{algorithm}-{scheme.replace(', ', '-')}/seed-{seed}"
+    options: dict[str, Any] = {"env": row_of(data), "preset": trainings.preset_of_part(data), "seeds": [seed]}
+    options |= {} if donor is None else {"training": "guide", "init": donor.directory}
+    run = context.train(algorithm, given[scheme].guide, label=label, **options)
+    # A run directory knows which rows it was trained on; make sure that they are these.
+    for each, dataset in zip((run, donor), given[scheme], strict=True):
+        if each is None:
+            continue
+        assert each.directory is not None
+        if read_json(each.directory / "config.json")["fingerprint"] != dataset.fingerprint():
+            raise WaypostError(f"{each.directory}: was trained on other rows than {dataset.name}; choose another --out")
     if donor is not None:
-        _require_rows(donor, given[scheme].executor)
         trainings.require_same_parts(run, donor, "executor")
     return run
-
-
-def _require_rows(run: Run, dataset: Dataset) -> None:
-    """A run directory knows which rows it was trained on; make sure that they are these."""
-    assert run.directory is not None
-    if read_json(run.directory / "config.json")["fingerprint"] != dataset.fingerprint():
-        raise WaypostError(f"{run.directory}: was trained on other rows than {dataset.name}; choose another --out")
-
-
-# -- words and figures -----------------------------------------------------------------------------
 
 
 def _text(context: Context, scores: Scores) -> str:
@@ -159,30 +134,23 @@ def _verdict(data: str, scores: Scores) -> str:
     if not others:
         return f"{words}{said}"
     best = max(others, key=lambda score: score.mean or 0.0)
-    same = (
-        "Without the actions of the additional data the mix is the same, seed by seed: V and guide never see one."
-        if free.values == mix.values
-        else f"Without the actions of the additional data the mix has {number(free.mean)}."
-    )
-    if trainings.ahead(mix, best):
+    unchanged = "is the same, seed by seed: V and guide never see one"
+    same = unchanged if free.values == mix.values else f"has {number(free.mean)}"
+    if (mix.mean or 0.0) > (best.mean or 0.0):
         order, paper, doubts = "ahead of", "as in the paper", trainings.chance([(mix, best)])
     else:
         order, paper = "not ahead of", "unlike in the paper, where it outperforms all others"
         doubts = trainings.possible_reasons(mix, best)
-    return f"{words} The mix is {order} the best other scheme, {best.kind}, {paper}.{said} {same} {doubts}"
+    return f"""{words} The mix is {order} the best other scheme, {best.kind}, {paper}.{said} Without the actions of the
+    additional data the mix {same}. {doubts}"""
 
 
 def _figures(context: Context, scores: Scores) -> dict[str, Drawing]:
     looks = dict(zip((MAIN, MORE, MIX, FREE), LOOKS, strict=False))
     used = {scheme: look for scheme, look in looks.items() if scheme in {key[2] for key in scores}}
-    panels = {
-        data: [
-            score.mark(scheme)._replace(row=NAMES[algorithm])
-            for (name, algorithm, scheme), score in scores.items()
-            if name == data
-        ]
-        for data in context.data
-    }
+    panels: dict[str, list[Mark]] = {data: [] for data in context.data}
+    for (data, algorithm, scheme), score in scores.items():
+        panels[data].append(score.mark(scheme)._replace(row=NAMES[algorithm]))
     figures = {
         "extra-data": Drawing(
             dots(panels, used),

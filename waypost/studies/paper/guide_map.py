@@ -7,8 +7,7 @@ V and guide are trained on each data set, nothing else is needed here. For pairs
     own        from s' to the nearest other recorded next state
 
 A goal is near where its distance is at most the own distance of its pair. Of goals that were themselves further rows of
-the data about half would be near. States are divided by the standard deviations of the
-data's columns.
+the data about half would be near. States are divided by the standard deviations of the data's columns.
 
 How many pairs there are follows from the steps: as many as updates, 100 000 at most and in the full form, whose steps
 are the presets'. The paper colours by the optimal value, which nobody has for these data; here it is the agent's V.
@@ -27,7 +26,6 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -159,9 +157,8 @@ def embedded(context: Context, name: str, following: Floats, goals: Floats) -> d
     if found_hash != wanted_hash:
         arrays = {"plane": tsne(context, name, states)}
         write_arrays(file, arrays, wanted_hash)
-    plane = arrays["plane"]
-    recorded, wanted = plane[: len(following)].T, plane[len(following) :].T
-    return {"tsne_x": recorded[0], "tsne_y": recorded[1], "goal_tsne_x": wanted[0], "goal_tsne_y": wanted[1]}
+    (x, goal_x), (y, goal_y) = (np.split(axis, [len(following)]) for axis in arrays["plane"].T)
+    return {"tsne_x": x, "tsne_y": y, "goal_tsne_x": goal_x, "goal_tsne_y": goal_y}
 
 
 def tsne(context: Context, name: str, states: Floats) -> Floats:
@@ -171,18 +168,17 @@ def tsne(context: Context, name: str, states: Floats) -> Floats:
     every, calls = 50, (250 + 500) // 50
     with context.counting(f"{name}: t-SNE") as count:
         done = iter(range(1, calls + 1))
-        return np.asarray(
-            TSNE(
-                perplexity=min(PERPLEXITY, (len(states) - 1) / 3),
-                initialization="pca",
-                early_exaggeration_iter=250,
-                n_iter=500,
-                n_jobs=1,
-                random_state=0,
-                callbacks=lambda *_: count(next(done), calls),
-                callbacks_every_iters=every,
-            ).fit(states)
+        plane = TSNE(
+            perplexity=min(PERPLEXITY, (len(states) - 1) / 3),
+            initialization="pca",
+            early_exaggeration_iter=250,
+            n_iter=500,
+            n_jobs=1,
+            random_state=0,
+            callbacks=lambda *_: count(next(done), calls),
+            callbacks_every_iters=every,
         )
+        return np.asarray(plane.fit(states))
 
 
 # -- the text --------------------------------------------------------------------------------------
@@ -198,42 +194,33 @@ def _text(rows: Sequence[dict[str, Any]], seeds: Sequence[Row]) -> str:
         what its own V likes, the V of another seed is asked too.""",
         *map(_reading, rows),
     ]
-    known = {row_of(row["data"]): row["deviations"] for row in rows}
-    if known.get(MORE) is not None and known.get(LESS) is not None:
-        as_said = known[MORE] > known[LESS]
+    known = {row_of(row["data"]): row for row in rows}
+    more, less = (known.get(name, {}).get("deviations") for name in (MORE, LESS))
+    if more is not None and less is not None:
         texts.append(
-            f"""
-            In standard deviations of V over the data the gain is {known[MORE]:.3g} on {MORE} and {known[LESS]:.3g} on
-            {LESS}. The paper sees more of it on {MORE}, and {"so do we" if as_said else "we do not"}.
-            {"" if as_said else _seeds_of_both({row_of(row["data"]): row for row in rows}, seeds)}
-            """
+            f"""In standard deviations of V over the data the gain is {more:.3g} on {MORE} and {less:.3g} on {LESS}. The
+            paper sees more of it on {MORE}, and {"so do we" if more > less else "we do not"}."""
         )
+        # What can be checked where the gain is larger on the other data set: chance, and another measure.
+        checked = []
+        for name in () if more > less else (MORE, LESS):
+            found = [float(str(row["deviations"])) for row in seeds if row_of(str(row["data"])) == name]
+            checked.append(
+                f"on {name} the seeds have {min(found):.3g} to {max(found):.3g}, and "
+                f"{known[name]['higher']:.0%} of the goals have the higher V"
+            )
+        texts[-1] += f" Checked: {'; '.join(checked)}." if checked else ""
     return paragraphs(*texts)
 
 
-def _seeds_of_both(rows: Mapping[str, Mapping[str, Any]], seeds: Sequence[Row]) -> str:
-    """What can be checked where the gain is larger on the other data set: chance, and another measure."""
-    words = []
-    for name in (MORE, LESS):
-        found = [float(str(row["deviations"])) for row in seeds if row_of(str(row["data"])) == name]
-        words.append(
-            f"on {name} the seeds have {min(found):.3g} to {max(found):.3g}, and "
-            f"{rows[name]['higher']:.0%} of the goals have the higher V"
-        )
-    return f"Checked: {'; '.join(words)}."
-
-
 def _reading(row: Mapping[str, Any]) -> str:
-    """One data set in words."""
     other = "" if row["other_v"] is None else f", and {row['other_v']:.3g} by the V of another seed"
     if row["gain_near"] is None or row["gain_far"] is None:
         beyond = "All goals are near, so nothing lies beyond the data." if row["near"] == 1 else "No goal is near."
     else:
         more = row["gain_far"] > max(row["gain_near"], 0)
-        beyond = (
-            f"The other goals gain {row['gain_far']:.3g}, the near ones {row['gain_near']:.3g}: what lies beyond the "
-            f"data is {'worth more, as the paper says' if more else 'not worth more, unlike in the paper'}."
-        )
+        beyond = f"""The other goals gain {row["gain_far"]:.3g}, the near ones {row["gain_near"]:.3g}: what lies beyond
+        the data is {"worth more, as the paper says" if more else "not worth more, unlike in the paper"}."""
     return f"""
         **{row["data"]}**, {length(row)}, {row["pairs"]} pairs:
         the mean of V(g(s)) - V(s') is {row["gain"]:.3g}{other};
@@ -255,28 +242,31 @@ def draw(pairs: Points, layout: Layout | None) -> Figure:
     x0, x1, y0, y1 = layout.extent if layout else (0.0, 1.0, 0.0, 0.0)
     figure = new_figure(9.0, 3.5 if layout is None else 3.8 + 2.5 * (y1 - y0) / (x1 - x0))
     grid = figure.subplots(1 if layout is None else 2, 3, squeeze=False)
-    both = np.concatenate([pairs["value"], pairs["goal_value"]])
-    limits = tuple(np.quantile(both, (0.01, 0.99)))
+    low, high = np.quantile(np.concatenate([pairs["value"], pairs["goal_value"]]), (0.01, 0.99))
+    count = len(pairs["value"])
+    # In a random order neither source covers the other.
+    colours, order = np.repeat([RECORDED_COLOUR, GOAL_COLOUR], count), np.random.default_rng(0).permutation(2 * count)
     for panels, (x, y) in zip(grid, (("tsne_x", "tsne_y"), ("x", "y")), strict=False):
-        recorded = np.stack([pairs[x], pairs[y]], axis=1)
-        goals = np.stack([pairs[f"goal_{x}"], pairs[f"goal_{y}"]], axis=1)
-        colours = np.repeat([RECORDED_COLOUR, GOAL_COLOUR], len(goals))
-        # In a random order neither kind covers the other.
-        order = np.random.default_rng(0).permutation(len(colours))
-        _dots(panels[0], np.concatenate([recorded, goals])[order], color=colours[order])
-        for axes, places, name in ((panels[1], recorded, "value"), (panels[2], goals, "goal_value")):
-            dots = _dots(axes, places, c=pairs[name], vmin=limits[0], vmax=limits[1])
-        colour_bar(figure, panels[2], dots, "value V")
-        for axes in panels:
+        recorded, goals = (np.stack([pairs[kind + x], pairs[kind + y]], axis=1) for kind in ("", "goal_"))
+        both = np.concatenate([recorded, goals])
+        for axes, places, look in (
+            (panels[0], both[order], {"color": colours[order]}),
+            (panels[1], recorded, {"c": pairs["value"], "vmin": low, "vmax": high}),
+            (panels[2], goals, {"c": pairs["goal_value"], "vmin": low, "vmax": high}),
+        ):
+            # Dots get smaller the more they are; they are pixels, for no viewer takes 200 000 shapes.
+            size = float(np.clip(20_000 / len(places), 0.3, 8.0))
+            drawn = axes.scatter(*places.T, s=size, linewidths=0, rasterized=True, zorder=2, **look)
             if x == "x" and layout is not None:
                 draw_layout(axes, layout)
             else:
-                low, high = (find(np.concatenate([recorded, goals]), axis=0) for find in (np.min, np.max))
-                low, high = low - 0.03 * (high - low), high + 0.03 * (high - low)
-                axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
+                margin = 0.03 * np.ptp(both, axis=0)
+                (left, bottom), (right, top) = both.min(axis=0) - margin, both.max(axis=0) + margin
+                axes.set(xlim=(left, right), ylim=(bottom, top))
                 axes.set(box_aspect=1, xticks=[], yticks=[], xlabel="t-SNE 1", ylabel="t-SNE 2")
             if axes is not panels[0]:
                 axes.set_ylabel("")
+        colour_bar(figure, panels[2], drawn, "value V")
     grid[0][0].set_title("source")
     grid[0][1].set_title(f"V(s'), mean {pairs['value'].mean():.3g}")
     grid[0][2].set_title(f"V(g(s)), mean {pairs['goal_value'].mean():.3g}")
@@ -286,9 +276,3 @@ def draw(pairs: Points, layout: Layout | None) -> Figure:
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False)
     return figure
-
-
-def _dots(axes: Axes, places: Floats, **style: Any) -> Any:
-    """Dots that get smaller the more they are; as pixels, for no viewer takes 200 000 shapes."""
-    size = float(np.clip(20_000 / len(places), 0.3, 8.0))
-    return axes.scatter(places[:, 0], places[:, 1], s=size, linewidths=0, rasterized=True, zorder=2, **style)

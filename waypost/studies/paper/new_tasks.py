@@ -56,11 +56,14 @@ def run(context: Context) -> Outcome:
         require_same_parts(trained[name], first, "executor")
     seeds: list[Row] = []
     drawn: dict[str, Journeys] = {}
-    for name, each in context.each(list(trained.items()), "rollouts"):
-        seen = journeys(each, TASKS[name][0])
+    for name, done in context.each(list(trained.items()), "rollouts"):
+        seen = journeys(done, TASKS[name][0])
         drawn[name] = seen[0]
-        seeds += [measured(name, policy.seed, found, each) for policy, found in zip(each.policies, seen, strict=True)]
-    means = _means(seeds)
+        seeds += [measured(name, policy.seed, found, done) for policy, found in zip(done.policies, seen, strict=True)]
+    means = over_seeds(seeds, ("task", "data"), ("updates", "preset_updates", "seconds"))
+    for row in means:
+        row["fewest"] = min(int(str(each["arrived"])) for each in seeds if each["task"] == row["task"])
+        row["share"] = row["seconds"] / means[0]["seconds"]
     paths: list[Row] = [
         {"task": name, "rollout": number, "step": step, "x": float(x), "y": float(y)}
         for name, found in drawn.items()
@@ -87,9 +90,6 @@ CAPTION = (
     "share of rollouts that leave the first room by the door at the bottom; seconds: training and evaluation; share: "
     "of Task A's."
 )
-
-
-# -- the numbers -----------------------------------------------------------------------------------
 
 
 def journeys(trained: Run, variant: str) -> list[Journeys]:
@@ -124,48 +124,26 @@ def measured(name: str, seed: int, found: Journeys, trained: Run) -> Row:
     }
 
 
-def _means(seeds: Sequence[Row]) -> list[dict[str, Any]]:
-    """One row per task."""
-    rows = over_seeds(seeds, ("task", "data"), ("updates", "preset_updates", "seconds"))
-    for row in rows:
-        row["fewest"] = min(int(str(each["arrived"])) for each in seeds if each["task"] == row["task"])
-        row["share"] = row["seconds"] / rows[0]["seconds"]
-    return rows
-
-
-# -- the text --------------------------------------------------------------------------------------
-
-
 def _text(means: Sequence[dict[str, Any]]) -> str:
     """Every number from the table."""
     a, b, c = means
     solved = [row["task"] for row in means if row["fewest"] >= ENOUGH]
+    worst = [f" (worst seed {row['fewest']})" if row["seeds"] > 1 else "" for row in means]
+    arrived = (f"{row['arrived']:.3g}{low} in Task {row['task']}" for row, low in zip(means, worst, strict=True))
+    fallen = [f"{row['drowned']:.3g} in Task {row['task']}" for row in (b, c) if row["drowned"]]
     return paragraphs(
         f"""All of POR was trained on Task A with {many(a["seeds"], "seed")} of {length(a)}; for Tasks B and C only V
         and guide, on data without actions, with the executor of A's first seed. Its weights were compared
         afterwards: it has not changed by a bit. Each agent made {EPISODES} rollouts.""",
-        f"""**Arrived, of {EPISODES}**: {listed(f"{_arrived(row)} in Task {row['task']}" for row in means)}. With at
-        least {ENOUGH} for every seed, **{len(solved)} of 3** tasks ({listed(solved)}) are solved; the paper says that
-        all three are.""",
+        f"""**Arrived, of {EPISODES}**: {listed(arrived)}. With at least {ENOUGH} for every seed, **{len(solved)} of 3**
+        tasks ({listed(solved)}) are solved; the paper says that all three are.""",
         f"""In Task A {a["lower_door"]:.0%} of the rollouts leave the first room by the lower door, in Task B
         {b["lower_door"]:.0%}, in Task C {c["lower_door"]:.0%}: the key lies behind it, and the paper's agent takes only
-        that door. {_rivers(b, c)}""",
+        that door. {f"Into a river fall {listed(fallen)}." if fallen else "Nobody falls into a river."}""",
         f"""Training and evaluation took {a["seconds"]:.0f} s for Task A, {b["seconds"]:.0f} s for Task B
         ({b["share"]:.0%}) and {c["seconds"]:.0f} s for Task C ({c["share"]:.0%}), whose data hold every journey twice,
         without the key and with it. `waypost adapt RUN` does the same for any run.""",
     )
-
-
-def _arrived(row: Mapping[str, Any]) -> str:
-    return f"{row['arrived']:.3g}" + (f" (worst seed {row['fewest']})" if row["seeds"] > 1 else "")
-
-
-def _rivers(*rows: Mapping[str, Any]) -> str:
-    fallen = listed(f"{row['drowned']:.3g} in Task {row['task']}" for row in rows if row["drowned"])
-    return "Nobody falls into a river." if fallen == "none" else f"Into a river fall {fallen}."
-
-
-# -- the figure ------------------------------------------------------------------------------------
 
 
 @STYLED
@@ -181,8 +159,7 @@ def draw(found: Mapping[str, Journeys]) -> Figure:
         if axes is not panels[0]:
             axes.set_ylabel("")
     colour_bar(figure, panels[-1], lines, "step")
-    handles = {
-        label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-    }
+    named = [pair for axes in panels for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
+    handles = {label: handle for handle, label in named}
     figure.legend(handles.values(), handles, loc="outside lower center", ncols=3, frameon=False)
     return figure

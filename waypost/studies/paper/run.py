@@ -106,32 +106,24 @@ def run(
     evaluation   fields of `Protocol` to put in place of the task's
     """
     chosen, folder, given = experiment(name), Path(out) / name, dict(evaluation or {})
-    if steps is not None and not chosen.trains:
-        raise WaypostError(f"{name}: trains nothing, so it has no steps to choose")
-    if (settings or runs or given) and not chosen.trains:
-        raise WaypostError(f"{name}: trains nothing, so it has no settings, runs and evaluations to choose")
+    if not chosen.trains and (steps is not None or settings or runs or given):
+        what = "settings, runs and evaluations" if steps is None else "steps"
+        raise WaypostError(f"{name}: trains nothing, so it has no {what} to choose")
     wanted = {"seeds": seeds, "steps": steps, "episodes": given.get("episodes")}
     size = replace(chosen.form(quick), **{key: number for key, number in wanted.items() if number is not None})
     tables = read_settings(settings) if settings else {}
     protocol = {**({"episodes": size.episodes} if size.episodes else {}), **given}
     Protocol(**protocol)  # a wrong one is named before any work
-    sets = [size.of(each) for each in _chosen(chosen, "data", data, chosen.data)]
+    sets = tuple(size.of(each) for each in _chosen(chosen, "data", data, chosen.data))
     names = _chosen(chosen, "algorithms", algorithms, chosen.algorithms)
     if folder.is_file() or folder.parent.is_file():
         raise WaypostError(f"{folder}: is a file, or in one; choose another --out")
     old = read_record(folder)
     if quick and old is not None and not old.quick:
         raise WaypostError(f"{folder}: holds the full form of {name}; choose another --out for the quick one")
-    begun = time.monotonic()
+    begun, place = time.monotonic(), Path(runs) if runs else folder / "runs" / ("quick" if quick else "full")
     context = Context(
-        size,
-        Path(runs) if runs else folder / "runs" / ("quick" if quick else "full"),
-        progress or Callback(),
-        counting,
-        tuple(sets),
-        tuple(names),
-        tables,
-        lambda usual: replace(usual, **protocol),
+        size, place, progress or Callback(), counting, sets, names, tables, lambda usual: replace(usual, **protocol)
     )
     outcome = chosen.run(context)
     options = {"seeds": seeds, "steps": steps, "data": data, "algos": algorithms, "settings": settings, "runs": runs}
@@ -147,15 +139,15 @@ def run(
         text=outcome.text,
         figures={key: {"caption": each.caption, "alt": each.alt} for key, each in outcome.figures.items()},
         tables={key: {"caption": each.caption, "shown": each.shown} for key, each in outcome.tables.items()},
-        data=sets,
-        algorithms=names,
+        data=list(sets),
+        algorithms=list(names),
         settings=context.used,
     )
     write(outcome, record, folder)
     return record
 
 
-def _chosen(chosen: Experiment, what: str, given: Sequence[str], known: Sequence[str]) -> list[str]:
+def _chosen(chosen: Experiment, what: str, given: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
     """What was asked for, once it is certain that the experiment has it; by default all it has."""
     if given and not known:
         raise WaypostError(f"{chosen.name}: its {what} are fixed, there are none to choose")
@@ -164,7 +156,7 @@ def _chosen(chosen: Experiment, what: str, given: Sequence[str], known: Sequence
             raise WaypostError(f"{chosen.name}: has no {each} among its {what}; choose from {', '.join(known)}")
     if len({row_of(each) for each in given}) < len(given):
         raise WaypostError(f"{chosen.name}: {', '.join(given)}: something is named twice")
-    return list(given or known)
+    return tuple(given or known)
 
 
 def _command(name: str, quick: bool, options: Mapping[str, Any]) -> str:
@@ -203,8 +195,9 @@ def write(outcome: Outcome, record: Record, folder: Path) -> None:
         write_bytes(folder / f"{key}.png", to_png(drawing.figure))
         write_text(folder / f"{key}.svg", to_svg(drawing.figure) + "\n")
     for key, each in outcome.tables.items():
-        write_text(folder / f"{key}.csv", table(list(each.rows[0]) if each.rows else [], [dict(r) for r in each.rows]))
-        write_json(folder / f"{key}.json", [dict(row) for row in each.rows])
+        rows = [dict(row) for row in each.rows]
+        write_text(folder / f"{key}.csv", table(list(rows[0]) if rows else [], rows))
+        write_json(folder / f"{key}.json", rows)
     write_text(folder / f"{record.name}.md", as_markdown(EXPERIMENTS[record.name], outcome, record))
     write_json(folder / "record.json", asdict(record))
 
@@ -220,15 +213,16 @@ def as_markdown(chosen: Experiment, outcome: Outcome, record: Record) -> str:
 
 def how(record: Record) -> str:
     """Say how an experiment was run."""
-    usual, form = EXPERIMENTS[record.name].form(record.quick), "quick form" if record.quick else "full form"
-    seeds = [many(record.seeds, "seed")] if record.seeds == usual.seeds else []
-    steps = [many(record.steps, "step")] if record.steps and record.steps == usual.steps else []
-    less = [f"replicas of {record.recorded} transitions"] if record.recorded else []
-    less += [many(record.episodes, "rollout")] if record.episodes else []
-    size = ", ".join([form, *seeds, *steps, *less, *changes(record)])
+    usual = EXPERIMENTS[record.name].form(record.quick)
+    size = ["quick form" if record.quick else "full form"]
+    size += [many(record.seeds, "seed")] if record.seeds == usual.seeds else []
+    size += [many(record.steps, "step")] if record.steps and record.steps == usual.steps else []
+    size += [f"replicas of {record.recorded} transitions"] if record.recorded else []
+    size += [many(record.episodes, "rollout")] if record.episodes else []
+    size += changes(record)
+    size += [f"settings on top of the presets of {listed(record.settings)}"] if record.settings else []
     trained = f" ({record.training:.0f} s of training in all)" if record.training else ""
-    given = f", settings on top of the presets of {listed(record.settings)}" if record.settings else ""
-    return f"{size}{given}, {record.seconds:.1f} s{trained}, Waypost {record.waypost}, {record.when[:10]}"
+    return f"{', '.join(size)}, {record.seconds:.1f} s{trained}, Waypost {record.waypost}, {record.when[:10]}"
 
 
 def changes(record: Record) -> list[str]:
@@ -237,11 +231,9 @@ def changes(record: Record) -> list[str]:
     usual = chosen.form(record.quick)
     kinds = (("data set", record.data, chosen.data), ("algorithm", record.algorithms, chosen.algorithms))
     words = [f"{len(own)} of {many(len(whole), what)}" for what, own, whole in kinds if len(own) < len(whole)]
-    if record.seeds != usual.seeds:
-        words.append(f"{many(record.seeds, 'seed')} instead of {usual.seeds}")
-    if record.steps is not None and record.steps != usual.steps:
-        due = "the presets'" if usual.steps is None else usual.steps
-        words.append(f"{many(record.steps, 'step')} instead of {due}")
+    for what, own, due in (("seed", record.seeds, usual.seeds), ("step", record.steps, usual.steps)):
+        if own is not None and own != due:
+            words.append(f"{many(own, what)} instead of " + ("the presets'" if due is None else str(due)))
     return words
 
 
@@ -258,6 +250,4 @@ def numeric(rows: Sequence[Row]) -> list[bool]:
 
 def cell(value: Any) -> str:
     """A value as people read it."""
-    if value is None:
-        return ""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

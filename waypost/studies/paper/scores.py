@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -22,6 +22,7 @@ from waypost.studies.comparison import total_updates
 from waypost.studies.paper.benchmark import Published, origin, row_of
 from waypost.studies.paper.experiment import Context, Row, Table
 from waypost.studies.paper.words import listed
+from waypost.training.callbacks import in_turn
 from waypost.training.plan import Plan, plan
 from waypost.training.runs import Run
 
@@ -62,8 +63,8 @@ class Score:
 
     def row(self) -> dict[str, str | int | float | None]:
         """The line of a table."""
-        ends, first = spread(self.values), self.runs[0] if self.runs else None
-        low, high = ends or (None, None)
+        first = self.runs[0] if self.runs else None
+        low, high = spread(self.values) or (None, None)
         return {
             "data": self.data,
             "kind": self.kind,
@@ -73,7 +74,7 @@ class Score:
             "std": self.std,
             "low": low,
             "high": high,
-            "spread": spread_name(len(self.values)) if ends else None,
+            "spread": spread_name(len(self.values)) if low is not None else None,
             "seeds": len(self.values),
             "values": " ".join(f"{value:.4g}" for value in self.values),
             "steps": total_updates(first.plan) if first else None,
@@ -114,6 +115,13 @@ def train_and_score(context: Context, algorithm: str, data: str, kind: str | Non
     kind = kind or algorithm
     options |= {"label": f"{data}/{kind.lower()}", "env": row_of(data)}
     return attempt(context, data, kind, lambda: context.train(algorithm, data, **options))
+
+
+def score_each(
+    context: Context, pairs: Sequence[tuple[str, str]], train: Callable[[str, str], Score]
+) -> Sequence[Score]:
+    """What `train` gives for each pair of data set and kind of agent."""
+    return require_results([train(data, kind) for data, kind in in_turn(pairs, "training", context.progress)])
 
 
 def load_data(context: Context, data: str) -> Dataset:
@@ -163,46 +171,37 @@ def mean(values: Iterable[float | None]) -> float | None:
     return None if not known or None in known else float(np.mean(np.array(known, float)))
 
 
-def ahead(one: Score, other: Score) -> bool:
-    """Whether the first has the higher mean, where both have one."""
-    return (one.mean or 0.0) > (other.mean or 0.0)
+class Duel:
+    """Two kinds of agents on several data sets: where `leader`, one of them, is ahead.
 
+    paper   the paper's table, by rows and kinds
+    """
 
-class Duel(NamedTuple):
-    """Two kinds of agents on several data sets."""
-
-    pairs: dict[str, tuple[Score, Score]]
-    """On the data sets where both have a result."""
-    here: list[str]
-    """The data sets of `pairs` where the leader is ahead."""
-    there: list[str]
-    """All data sets where the leader is ahead in the paper."""
-
-    @property
-    def agree(self) -> list[str]:
+    def __init__(
+        self, scores: Sequence[Score], kinds: tuple[str, str], leader: str, paper: Mapping[str, Mapping[str, Published]]
+    ):
+        found = {(score.data, score.kind): score for score in scores}
+        data = dict.fromkeys(score.data for score in scores)
+        other = kinds[1 - kinds.index(leader)]
+        pairs = {name: (found[name, kinds[0]], found[name, kinds[1]]) for name in data}
+        self.pairs = {name: pair for name, pair in pairs.items() if all(score.values for score in pair)}
+        """On the data sets where both have a result."""
+        means = {key: score.mean or 0.0 for key, score in found.items()}
+        self.here = [name for name in self.pairs if means[name, leader] > means[name, other]]
+        """The data sets of `pairs` where the leader is ahead."""
+        self.there = [name for name in data if paper[row_of(name)][leader].mean > paper[row_of(name)][other].mean]
+        """All data sets where the leader is ahead in the paper."""
+        self.agree = [name for name in self.pairs if (name in self.here) == (name in self.there)]
         """The data sets of `pairs` where the order is that of the paper."""
-        return [name for name in self.pairs if (name in self.here) == (name in self.there)]
 
     def doubts(self) -> str:
         """What the order may be due to where it is not that of the paper."""
         return " ".join(possible_reasons(*pair) for name, pair in self.pairs.items() if name not in self.agree)
 
 
-def duel(
-    scores: Sequence[Score], kinds: tuple[str, str], leader: str, paper: Mapping[str, Mapping[str, Published]]
-) -> Duel:
-    """Where `leader`, one of the two kinds, is ahead; `paper` has its table by rows and kinds."""
-    found = {(score.data, score.kind): score for score in scores}
-    data = dict.fromkeys(score.data for score in scores)
-    pairs = {name: (found[name, kinds[0]], found[name, kinds[1]]) for name in data}
-    pairs = {name: pair for name, pair in pairs.items() if all(score.values for score in pair)}
-    other = kinds[1 - kinds.index(leader)]
-    here = [name for name in pairs if ahead(found[name, leader], found[name, other])]
-    there = [name for name in data if paper[row_of(name)][leader].mean > paper[row_of(name)][other].mean]
-    return Duel(pairs, here, there)
-
-
-def training_tables(scores: Sequence[Score], rows: Sequence[Row] | None = None) -> dict[str, Table]:
+def training_tables(
+    scores: Sequence[Score], rows: Sequence[Row] | None = None, caption: str = "Every training."
+) -> dict[str, Table]:
     """What every experiment that trains leaves: its trainings, and their evaluations."""
     evaluations = [
         {"data": score.data, "kind": score.kind, "step": row["step"], "seed": row["seed"], "score": row["score"]}
@@ -211,7 +210,7 @@ def training_tables(scores: Sequence[Score], rows: Sequence[Row] | None = None) 
         for row in run.evaluations
     ]
     trainings = [score.row() for score in scores] if rows is None else rows
-    return {"scores": Table(trainings, "Every training."), "curves": Table(evaluations, "Every evaluation.")}
+    return {"scores": Table(trainings, caption), "curves": Table(evaluations, "Every evaluation.")}
 
 
 # -- words -----------------------------------------------------------------------------------------
@@ -225,11 +224,8 @@ def number(value: float | None, std: float | None = None) -> str:
 
 def failures(scores: Sequence[Score]) -> str:
     """Which trainings gave no result, and why; nothing if all did."""
-    failed = [score for score in scores if not score.values]
-    if not failed:
-        return ""
-    whys = "; ".join(f"{score.kind} on {score.data}: {score.note}" for score in failed)
-    return f"**{len(failed)} of {len(scores)} trainings gave no result**: {whys}."
+    failed = [f"{score.kind} on {score.data}: {score.note}" for score in scores if not score.values]
+    return f"**{len(failed)} of {len(scores)} trainings gave no result**: {'; '.join(failed)}." if failed else ""
 
 
 def possible_reasons(one: Score, other: Score) -> str:
@@ -247,7 +243,13 @@ def possible_reasons(one: Score, other: Score) -> str:
         words = [f"the seeds overlap ({spans}), so it may be chance"]
     else:
         words = [f"the seeds do not overlap ({spans})"]
-    words += [change for each in (one, other) if (change := _change_in_second_half(each))]
+    for each in (one, other):
+        steps, values = each.evaluations
+        if len(steps) > 1:
+            curve, half = values.mean(axis=0), max(0, int(np.searchsorted(steps, steps[-1] / 2, side="right")) - 1)
+            verb = "rose" if curve[-1] > curve[half] else "did not rise"
+            span = f"from update {steps[half]} to {steps[-1]} ({curve[half]:.1f} to {curve[-1]:.1f})"
+            words.append(f"{each.kind} {verb} {span}")
     return f"Checked on {one.data}: {'; '.join(words)}."
 
 
@@ -265,32 +267,21 @@ def _overlap(one: Score, other: Score) -> bool:
     return min(high) <= max(low)
 
 
-def _change_in_second_half(score: Score) -> str:
-    """How the score changed in the second half of the training; nothing if there was one evaluation."""
-    steps, values = score.evaluations
-    if len(steps) < 2:
-        return ""
-    half, curve = max(0, int(np.searchsorted(steps, steps[-1] / 2, side="right")) - 1), values.mean(axis=0)
-    verb = "rose" if curve[-1] > curve[half] else "did not rise"
-    return f"{score.kind} {verb} from update {steps[half]} to {steps[-1]} ({curve[half]:.1f} to {curve[-1]:.1f})"
-
-
 def seeds_and_updates(scores: Sequence[Score]) -> str:
     """How many seeds and updates the trainings had, and what their presets give where that is more."""
-    plans = [run.plan for score in scores for run in score.runs]
+
+    def span(numbers: Sequence[int]) -> str:
+        return " to ".join(str(number) for number in dict.fromkeys((min(numbers), max(numbers))))
+
     seeds = sorted({len(score.values) for score in scores if score.values})
-    counts = [(total_updates(each), preset_updates(each)) for each in plans]
-    ours, presets = ([pair[place] for pair in counts] for place in (0, 1))
-    text = f"{listed(seeds, 'or')} seed{'' if seeds == [1] else 's'} of {_span(ours)} updates"
+    counts = [(total_updates(run.plan), preset_updates(run.plan)) for score in scores for run in score.runs]
+    ours, presets = zip(*counts, strict=True)
+    text = f"{listed(seeds, 'or')} seed{'' if seeds == [1] else 's'} of {span(ours)} updates"
     if not any(own < preset for own, preset in counts):
         return text
     short = all(own < REHEARSAL * preset for own, preset in counts)
     warning = ": this tries out the machinery, the scores say nothing yet" if short else ""
-    return f"{text} (their presets have {_span(presets)}{warning})"
-
-
-def _span(numbers: Sequence[int]) -> str:
-    return " to ".join(str(number) for number in dict.fromkeys((min(numbers), max(numbers))))
+    return f"{text} (their presets have {span(presets)}{warning})"
 
 
 def data_sources(data: Sequence[str]) -> str:

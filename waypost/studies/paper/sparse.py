@@ -15,7 +15,6 @@ from waypost.studies.paper.benchmark import TABLE_2, origin, row_of
 from waypost.studies.paper.experiment import Context, Drawing, Outcome, Row, Table
 from waypost.studies.paper.scores import Score, number
 from waypost.studies.paper.words import listed, many, paragraphs
-from waypost.training.callbacks import in_turn
 from waypost.training.presets import presets
 
 POR, SPARSE = KINDS = "POR", "POR-sparse"
@@ -30,40 +29,25 @@ def sparse_settings(data: str) -> dict[str, Any]:
 
 
 def run(context: Context) -> Outcome:
-    kinds = [(data, kind) for data in context.data for kind in KINDS]
-    scores = trainings.require_results(
-        [
-            trainings.train_and_score(context, "por", data, kind, **(sparse_settings(data) if kind == SPARSE else {}))
-            for data, kind in in_turn(kinds, "training", context.progress)
-        ]
-    )
-    printed = [TABLE_2[row_of(score.data)][score.kind] for score in scores]
-    rows: list[Row] = [
-        {
-            **score.row(),
-            "tau": score.runs[0].plan.config.tau if score.runs else None,
-            "paper_mean": paper.mean,
-            "paper_std": paper.std,
-        }
-        for score, paper in zip(scores, printed, strict=True)
-    ]
-    brief: list[Row] = [
-        {
-            "data": score.data,
-            "algorithm": score.kind,
-            "tau": row["tau"],
-            "here (replica)": number(score.mean, score.std) if score.values else "failed",
-            "paper (d4rl)": number(paper.mean, paper.std),
-            "note": score.note,
-        }
-        for score, row, paper in zip(scores, rows, printed, strict=True)
-    ]
-    theirs = [Mark(each.data, each.kind, *paper[:2]) for each, paper in zip(scores, printed, strict=True)]
+    def train(data: str, kind: str) -> Score:
+        own = sparse_settings(data) if kind == SPARSE else {}
+        return trainings.train_and_score(context, "por", data, kind, **own)
+
+    scores = trainings.score_each(context, [(data, kind) for data in context.data for kind in KINDS], train)
+    rows: list[Row] = []
+    brief: list[Row] = []
+    theirs = []
+    for score in scores:
+        mean, std, _ = TABLE_2[row_of(score.data)][score.kind]
+        tau = score.runs[0].plan.config.tau if score.runs else None
+        rows.append({**score.row(), "tau": tau, "paper_mean": mean, "paper_std": std})
+        here = number(score.mean, score.std) if score.values else "failed"
+        words = {"here (replica)": here, "paper (d4rl)": number(mean, std), "note": score.note}
+        brief.append({"data": score.data, "algorithm": score.kind, "tau": tau, **words})
+        theirs.append(Mark(score.data, score.kind, mean, std))
+    panels = {"here (replica)": [score.mark() for score in scores], "the paper (d4rl)": theirs}
     drawing = Drawing(
-        dots(
-            {"here (replica)": [score.mark() for score in scores], "the paper (d4rl)": theirs},
-            dict(zip(KINDS, LOOKS, strict=False)),
-        ),
+        dots(panels, dict(zip(KINDS, LOOKS, strict=False))),
         "Mean with the standard deviation over seeds; small dots are the seeds.",
         f"Two panels of dots: POR and POR-sparse on {many(len(context.data), 'maze')}, here and in the paper.",
     )
@@ -73,7 +57,7 @@ def run(context: Context) -> Outcome:
 
 
 def _text(data: Sequence[str], scores: Sequence[Score]) -> str:
-    duel = trainings.duel(scores, KINDS, SPARSE, TABLE_2)
+    duel = trainings.Duel(scores, KINDS, SPARSE, TABLE_2)
     by = {(score.data, score.kind): score for score in scores}
     tables = {name: TABLE_2[row_of(name)] for name in data}
     pairs = "; ".join(

@@ -35,12 +35,11 @@ from typing import NamedTuple
 
 import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from waypost.figures import STYLED, colour_bar, new_figure
+from waypost.figures import STYLED, colour_bar, new_axes
 from waypost.studies.paper.experiment import Context, Drawing, Outcome, Row, Table
 from waypost.studies.paper.words import paragraphs
 
@@ -156,24 +155,38 @@ def run(context: Context) -> Outcome:
     parts = {"upper": moves(UPPER), "lower": moves(LOWER), "random": drawn}
     data = [move for part in parts.values() for move in part]
     solution = solve(data)
-    trajectories = data[: -len(drawn)]
-    seeds = context.each(range(context.size.seeds), "draws")
-    draws = [_draw(seed, solve([*trajectories, *random_moves(seed)])) for seed in seeds]
+    walked = [(rule, path) for rule, found in solution.paths.items() for path in found]
+    counts: list[Row] = [
+        {
+            "rule": rule,
+            "first move": WORDS.get(path[1]),
+            "steps": len(path) - 1,
+            "unrecorded": sum(move not in data for move in moves(path)),
+            "paper": PAPER.get(rule),
+        }
+        for rule, path in (*walked, ("recorded", UPPER), ("recorded", LOWER))
+    ]
+    draws: list[Row] = []
+    for seed in context.each(range(context.size.seeds), "draws"):
+        found = solve([*parts["upper"], *parts["lower"], *random_moves(seed)]).paths
+        # Paths are sorted by length, and every path of action-stitching is a shortest one.
+        action, state, longest = (len(path) - 1 for path in (found[ACTION][0], found[STATE][0], found[STATE][-1]))
+        draws.append({"seed": seed, "action": action, "state": state, "state_longest": longest})
     paths: list[Row] = [
         {"rule": rule, "path": number, "step": step, "x": x, "y": y}
-        for rule, found in solution.paths.items()
-        for number, path in enumerate(found, 1)
+        for rule, several in solution.paths.items()
+        for number, path in enumerate(several, 1)
         for step, (x, y) in enumerate(path)
     ]
     known: list[Row] = [{"x": x, "y": y, "value": solution.value.get((x, y))} for x in range(SIZE) for y in range(SIZE)]
     transitions: list[Row] = [
         {"part": part, "x": a[0], "y": a[1], "next_x": b[0], "next_y": b[1], "reward": reward(b)}
-        for part, found in parts.items()
-        for a, b in found
+        for part, recorded in parts.items()
+        for a, b in recorded
     ]
     count = "Steps of every path and of the recorded trajectories, and how many of them are in the data nowhere."
     tables = {
-        "counts": Table(_counts(solution, data), count, shown=True),
+        "counts": Table(counts, count, shown=True),
         "draws": Table(draws, "Steps of both rules for each draw of the random transitions."),
         "paths": Table(paths, "Every cell of every path."),
         "values": Table(known, "V of every cell; none where no recorded way leads to the goal."),
@@ -186,27 +199,6 @@ def run(context: Context) -> Outcome:
         f"Grid of {SIZE} by {SIZE} cells: blue paths along recorded arrows, shorter orange ones that cut corners.",
     )
     return Outcome(_text(tables), {"stitching": drawing}, tables)
-
-
-def _counts(solution: Solution, data: Sequence[Move]) -> list[Row]:
-    kinds = [(rule, path) for rule in (ACTION, STATE) for path in solution.paths[rule]]
-    kinds += [("recorded", UPPER), ("recorded", LOWER)]
-    return [
-        {
-            "rule": rule,
-            "first move": WORDS.get(path[1]),
-            "steps": len(path) - 1,
-            "unrecorded": sum(move not in data for move in moves(path)),
-            "paper": PAPER.get(rule),
-        }
-        for rule, path in kinds
-    ]
-
-
-def _draw(seed: int, solution: Solution) -> Row:
-    steps = {rule: [len(path) - 1 for path in paths] for rule, paths in solution.paths.items()}
-    # Every path of action-stitching is a shortest one, so they are equally long.
-    return {"seed": seed, "action": steps[ACTION][0], "state": min(steps[STATE]), "state_longest": max(steps[STATE])}
 
 
 def _text(tables: dict[str, Table]) -> str:
@@ -253,25 +245,31 @@ DATA_COLOUR, ACTION_COLOUR, STATE_COLOUR = "#00795a", "#0072b2", "#d55e00"
 @STYLED
 def draw(solution: Solution, drawn: Sequence[Move]) -> Figure:
     """Cells coloured by V, the data as thin arrows and the paths of the two rules beside them."""
-    figure = new_figure(5.0, 4.9)
-    axes = figure.add_subplot()
+    figure, axes = new_axes(5.0, 4.9)
     value = np.full((SIZE, SIZE), np.nan)
     for (x, y), known in solution.value.items():
         value[y, x] = known
+        axes.text(x + 0.45, y - 0.44, f"{known}", fontsize=7, color="0.2", ha="right", va="bottom")
     # The dark half of the map would swallow the arrows.
     pale = ListedColormap(matplotlib.colormaps["Purples"](np.linspace(0.05, 0.62, 256)), "pale purple")
-    image = axes.imshow(value, origin="lower", cmap=pale)
-    colour_bar(figure, axes, image, "value V(s)")
-    for (x, y), known in solution.value.items():
-        axes.text(x + 0.45, y - 0.44, f"{known}", fontsize=7, color="0.2", ha="right", va="bottom")
+    colour_bar(figure, axes, axes.imshow(value, origin="lower", cmap=pale), "value V(s)")
     axes.text(START[0] - 0.46, START[1] - 0.44, "start", fontsize=7, va="bottom", weight="bold")
     axes.text(GOAL[0] + 0.45, GOAL[1] + 0.44, "goal", fontsize=7, ha="right", va="top", weight="bold")
-    for path in (UPPER, LOWER):
-        _arrows(axes, moves(path), (0, 0), color=DATA_COLOUR, width=1.1)
-    _arrows(axes, drawn, (0, 0), color=DATA_COLOUR, width=0.9, style=":")
-    for rule, colour, shift in ((ACTION, ACTION_COLOUR, (-0.13, 0.13)), (STATE, STATE_COLOUR, (0.13, -0.13))):
-        for path in solution.paths[rule]:
-            _arrows(axes, moves(path), shift, color=colour, width=2.2)
+    kinds: list[tuple[str, Sequence[Sequence[Move]], float, str, float, str]] = [
+        ("recorded trajectories", [moves(UPPER), moves(LOWER)], 0.0, DATA_COLOUR, 1.1, "-"),
+        ("random transitions", [drawn], 0.0, DATA_COLOUR, 0.9, ":"),
+    ]
+    for rule, colour, shift in ((ACTION, ACTION_COLOUR, 0.13), (STATE, STATE_COLOUR, -0.13)):
+        paths = solution.paths[rule]
+        label = f"{rule}: {_either([len(path) - 1 for path in paths])} steps"
+        kinds.append((label, [moves(path) for path in paths], shift, colour, 2.2, "-"))
+    for _, several, shift, colour, width, line in kinds:
+        head = f"-|>,head_length={0.28 + 0.06 * width},head_width={0.1 + 0.05 * width}"
+        look = {"arrowstyle": head, "color": colour, "lw": width, "ls": line, "shrinkA": 0, "shrinkB": 0}
+        for found in several:
+            for move in dict.fromkeys(found):
+                start, end = ((x - shift, y + shift) for x, y in move)
+                axes.annotate("", end, start, arrowprops=look)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_ticks(np.arange(SIZE))
         axis.set_ticks(np.arange(SIZE + 1) - 0.5, minor=True)
@@ -279,22 +277,8 @@ def draw(solution: Solution, drawn: Sequence[Move]) -> Figure:
     axes.tick_params(which="both", length=0)
     axes.set(xlabel="x", ylabel="y", xlim=(-0.5, SIZE - 0.5), ylim=(-0.5, SIZE - 0.5))
     handles = [
-        Line2D([], [], color=DATA_COLOUR, lw=1.1, label="recorded trajectories"),
-        Line2D([], [], color=DATA_COLOUR, lw=1.1, ls=":", label="random transitions"),
+        Line2D([], [], color=colour, lw=max(width, 1.1), ls=line, label=label)
+        for label, _, _, colour, width, line in kinds
     ]
-    for rule, colour in ((ACTION, ACTION_COLOUR), (STATE, STATE_COLOUR)):
-        counts = _either([len(path) - 1 for path in solution.paths[rule]])
-        handles.append(Line2D([], [], color=colour, lw=2.2, label=f"{rule}: {counts} steps"))
     figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False)
     return figure
-
-
-def _arrows(
-    axes: Axes, found: Sequence[Move], shift: tuple[float, float], *, color: str, width: float, style: str = "-"
-) -> None:
-    """Moves as arrows from cell to cell; each move once."""
-    head = f"-|>,head_length={0.28 + 0.06 * width},head_width={0.1 + 0.05 * width}"
-    look = {"arrowstyle": head, "color": color, "lw": width, "ls": style, "shrinkA": 0, "shrinkB": 0}
-    for move in dict.fromkeys(found):
-        start, end = ((x + shift[0], y + shift[1]) for x, y in move)
-        axes.annotate("", end, start, arrowprops=look)
