@@ -327,4 +327,4 @@ def test_asking_for_choices_alone_leaves_the_roles_open() -> None:
     assert not Columns(choices=3).roles
     assert Columns(actions=("a",)).roles
     plan = waypost.train("bc", {"obs": np.arange(4.0), "action": np.arange(4.0)}, steps=1, columns=Columns(choices=4))
-    assert plan.agent.spec.action_count == 4
+    assert plan.policy.spec.action_count == 4

@@ -30,11 +30,7 @@ _PAGES = Environment(loader=_FOLDER, autoescape=True, undefined=StrictUndefined,
 template = _PAGES.get_template
 """A page by name, to fill in; what goes into it is escaped."""
 MEASURES = ("return", "score", "success_rate", "episode_length")
-STATISTICS = {
-    "mean": "Mean",
-    "std": "Standard deviation",
-    "iqm": "Interquartile mean (IQM)",
-}
+STATISTICS = {"mean": "Mean", "std": "Standard deviation", "iqm": "Interquartile mean (IQM)"}
 
 
 @dataclass(frozen=True, eq=False)
