@@ -173,9 +173,8 @@ class NpzWriter:
             self._forms, self._facts, self._kind = forms, facts_of(block), block.action_kind
             self._files = {role: (self._folder / role).open("wb") for role in arrays}
         if forms != self._forms:
-            has, had = (
-                ", ".join(f"{role} {list(shape)}" for role, (_, shape) in f.items()) for f in (forms, self._forms)
-            )
+            words = ([f"{role} {list(shape)}" for role, (_, shape) in each.items()] for each in (forms, self._forms))
+            has, had = map(", ".join, words)
             raise WaypostError(f"{block.name}: has {has}, the data before it {had}; they must agree")
         self._kind = self._kind.joined(block.action_kind, block.name)
         for role, values in arrays.items():
@@ -183,8 +182,7 @@ class NpzWriter:
         # Actions that look discrete may still turn out to be continuous.
         continuous = block.with_action_count(0) if block.action_count else block
         for bound, extreme in zip(BOUNDS, (np.minimum, np.maximum), strict=True):
-            values = getattr(continuous, bound)
-            if values is not None:
+            if (values := getattr(continuous, bound)) is not None:
                 self._bounds[bound] = extreme(self._bounds.get(bound, values), values)
         self.rows += len(block)
 

@@ -68,11 +68,21 @@ def read(source: Source, columns: Columns | None = None, progress: Count | None 
     columns = columns or Columns()
     if isinstance(source, Dataset):
         return source
-    if not isinstance(source, str | Path):
-        return columns.declared(_in_memory(source, columns))
-    names = parts(source)
-    found = [_one(name, columns, progress) for name in names]
-    return found[0] if names == [str(source)] else concatenate(found, str(source))
+    if isinstance(source, str | Path):
+        names = parts(source)
+        found = [_one(name, columns, progress) for name in names]
+        return found[0] if names == [str(source)] else concatenate(found, str(source))
+    if isinstance(source, Mapping):
+        fields = {str(name): partial(np.asarray, values) for name, values in source.items()}
+        return columns.declared(build(fields, columns, "arrays"))
+    if hasattr(source, "column_names") and hasattr(source, "schema"):
+        return columns.declared(TABLE.code("reading").from_table(source, columns, "table"))
+    if hasattr(source, "columns") and hasattr(source, "to_numpy"):
+        return columns.declared(TABLE.code("reading").from_pandas(source, columns, "table"))
+    raise WaypostError(
+        f"cannot read data from a {type(source).__name__}; give a name, a path, a mapping of arrays, a pandas or "
+        "pyarrow table, or a Dataset"
+    )
 
 
 def parts(source: str | Path) -> list[str]:
@@ -123,26 +133,20 @@ def _one(name: str, columns: Columns, progress: Count | None) -> Dataset:
     if path.is_file():
         raise WaypostError(f"{path}: not a data file; known are {SUFFIXES}")
     if name in D4RL:
-        return BY_SUFFIX[".hdf5"].read(_d4rl_file(name), columns).named(name)
+        own = Path(os.environ.get("D4RL_DATASET_DIR") or "~/.d4rl/datasets").expanduser()
+        for file in (folder / each for folder in (data_folder(), own) for each in (D4RL[name], f"{name}.hdf5")):
+            if file.is_file():
+                return BY_SUFFIX[".hdf5"].read(file, columns).named(name)
+        raise WaypostError(
+            f"{name}: a D4RL data set whose file is not here; put {D4RL[name]} into {own} or into a folder "
+            "that the variable WAYPOST_DATA names"
+        )
     if _looks_like_id(name):
         return MINARI.read(MINARI.code(f"{name}: reading").stored(name), columns).named(name)
     built_in = ", ".join(name for name, recipe in RECIPES.items() if recipe.transitions is None)
     raise WaypostError(
         f"{name}: neither a file nor a data set of that name; built in are {built_in}; `waypost list` shows replicas, "
         f"files end in {SUFFIXES}, Minari's names in a version (-v0)"
-    )
-
-
-def _in_memory(source: Any, columns: Columns) -> Dataset:
-    if isinstance(source, Mapping):
-        return build({str(name): partial(np.asarray, values) for name, values in source.items()}, columns, "arrays")
-    if hasattr(source, "column_names") and hasattr(source, "schema"):
-        return TABLE.code("reading").from_table(source, columns, "table")
-    if hasattr(source, "columns") and hasattr(source, "to_numpy"):
-        return TABLE.code("reading").from_pandas(source, columns, "table")
-    raise WaypostError(
-        f"cannot read data from a {type(source).__name__}; give a name, a path, a mapping of arrays, a pandas or "
-        "pyarrow table, or a Dataset"
     )
 
 
@@ -208,18 +212,6 @@ def kept_file(name: str, transitions: int | None = None, seed: int = 0) -> Path:
     """Where data that take long to make are kept; the plain name is that of the whole set with seed 0."""
     usual = transitions in (None, RECIPES[name].transitions)
     return data_folder() / f"{name}{'' if usual else f'-{transitions}'}{f'-seed{seed}' if seed else ''}.npz"
-
-
-def _d4rl_file(name: str) -> Path:
-    """Where the file of a D4RL data set is: in our folder or in its own."""
-    own = Path(os.environ.get("D4RL_DATASET_DIR") or "~/.d4rl/datasets").expanduser()
-    for file in (folder / each for folder in (data_folder(), own) for each in (D4RL[name], f"{name}.hdf5")):
-        if file.is_file():
-            return file
-    raise WaypostError(
-        f"{name}: a D4RL data set whose file is not here; put {D4RL[name]} into {own} or into a folder "
-        "that the variable WAYPOST_DATA names"
-    )
 
 
 def _looks_like_id(name: str) -> bool:

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-import gymnasium as gym
 import numpy as np
 
 from waypost.data.dataset import Dataset
 from waypost.envs import simulators
 from waypost.envs.locomotion import BODIES
 from waypost.errors import WaypostError
-from waypost.recording.controllers import Actor, Scene, ant_travelling, point_travelling, running
+from waypost.recording.controllers import Scene, ant_travelling, point_travelling, running
 from waypost.recording.workers import Arrays, Request, sharing
 from waypost.resources import cores
 from waypost.types import Count
@@ -146,27 +146,21 @@ def record_unit(name: str, stage: int, unit: int, seed: int, least: int) -> Arra
     """A unit's columns: whole episodes until there are at least so many rows."""
     _, scene = replica_named(name).stages[stage]
     # By who acts, not by whose data it is: medium-expert begins as medium does, as in D4RL.
-    source = np.random.SeedSequence(seed, spawn_key=(crc32(scene.key.encode()), unit))
-    rng = np.random.default_rng(source)
-    env = simulators.make(scene.env_id)
-    try:
-        return _record(env, scene.actor(rng), int(rng.integers(2**31)), least)
-    finally:
-        env.close()
-
-
-def _record(env: gym.Env[Any, Any], actor: Actor, seed: int | None, least: int) -> Arrays:
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(crc32(scene.key.encode()), unit)))
+    env, actor = simulators.make(scene.env_id), scene.actor(rng)
+    reset_seed: int | None = int(rng.integers(2**31))
     rows: list[tuple[Any, ...]] = []
-    while len(rows) < least:
-        observation = env.reset(seed=seed, options=actor.begin())[0].astype(np.float32)
-        seed, ended = None, False
-        while not ended:
-            action = actor.act(observation)
-            result, reward, terminated, truncated, _ = env.step(action)
-            next_observation = result.astype(np.float32)
-            ended = terminated or truncated or actor.arrived(next_observation)
-            rows.append((observation, next_observation, action, reward, terminated, ended and not terminated))
-            observation = next_observation
+    with closing(env):
+        while len(rows) < least:
+            observation = env.reset(seed=reset_seed, options=actor.begin())[0].astype(np.float32)
+            reset_seed, ended = None, False
+            while not ended:
+                action = actor.act(observation)
+                result, reward, terminated, truncated, _ = env.step(action)
+                next_observation = result.astype(np.float32)
+                ended = terminated or truncated or actor.arrived(next_observation)
+                rows.append((observation, next_observation, action, reward, terminated, ended and not terminated))
+                observation = next_observation
     names = ("observations", "next_observations", "actions", "rewards", "terminals", "timeouts")
     columns = {name: np.array(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)}
     return columns | {"rewards": columns["rewards"].astype(np.float32)}

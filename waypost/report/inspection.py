@@ -51,21 +51,15 @@ def _pictures(dataset: Dataset, columns: Sequence[Column]) -> Iterator[Picture]:
     """What can be drawn of these data."""
     if dataset.rewards is not None and len(returns := _known(dataset.episode_returns)):
         rewards = _known(dataset.rewards)
-        yield picture(
-            histogram(returns, "return (sum of rewards)", "episodes"),
-            "Returns of the episodes.",
-            f"Histogram of episode returns, from {returns.min():.4g} to {returns.max():.4g}.",
-        )
-        yield picture(
-            histogram(rewards, "reward", "rows", logarithmic=True),
-            "Rewards of all rows; the number of rows is on a logarithmic scale.",
-            f"Histogram of rewards, from {rewards.min():.4g} to {rewards.max():.4g}.",
-        )
-    yield picture(
-        length_histogram(dataset),
-        "Episode lengths, by what ended the episode.",
-        "Histogram of episode lengths, terminals and timeouts apart.",
-    )
+        figure = histogram(returns, "return (sum of rewards)", "episodes")
+        span = f"from {returns.min():.4g} to {returns.max():.4g}"
+        yield picture(figure, "Returns of the episodes.", f"Histogram of episode returns, {span}.")
+        figure = histogram(rewards, "reward", "rows", logarithmic=True)
+        caption = "Rewards of all rows; the number of rows is on a logarithmic scale."
+        span = f"from {rewards.min():.4g} to {rewards.max():.4g}"
+        yield picture(figure, caption, f"Histogram of rewards, {span}.")
+    alt = "Histogram of episode lengths, terminals and timeouts apart."
+    yield picture(length_histogram(dataset), "Episode lengths, by what ended the episode.", alt)
     seen = coverage(dataset)
     if seen is not None:
         yield picture(coverage_map(seen), f"Where the data are: {seen.words}.", f"Density of the states: {seen.words}.")
@@ -73,11 +67,9 @@ def _pictures(dataset: Dataset, columns: Sequence[Column]) -> Iterator[Picture]:
     if drawn:
         every = "all columns" if dataset.action_count is None else "all columns but the action"
         of = f"the first {MOST_COLUMNS} of {len(drawn)} columns" if len(drawn) > MOST_COLUMNS else every
-        yield picture(
-            column_ranges(drawn[:MOST_COLUMNS]),
-            f"Ranges of {of}: line from smallest to largest, bar one standard deviation around the mean.",
-            f"Ranges of {of}; the numbers are in the table of columns.",
-        )
+        caption = f"Ranges of {of}: line from smallest to largest, bar one standard deviation around the mean."
+        alt = f"Ranges of {of}; the numbers are in the table of columns."
+        yield picture(column_ranges(drawn[:MOST_COLUMNS]), caption, alt)
 
 
 def _action_pictures(dataset: Dataset, taken: Sequence[int]) -> Iterator[Picture]:

@@ -121,8 +121,8 @@ def _scales(data: Measurements) -> Iterator[Finding]:
         yield finding("extreme-scale", len(large), largest=np.nanmax(size), which=which)
 
 
-def _jumps(data: Measurements) -> Iterator[Finding]:
-    dataset, (jumps, _) = data.dataset, data.motion
+def _motion(data: Measurements) -> Iterator[Finding]:
+    dataset, (jumps, motionless) = data.dataset, data.motion
     inside = np.flatnonzero(jumps & ~dataset.ends)
     if len(inside):
         yield finding("unmarked-resets", inside, places=len(inside))
@@ -130,12 +130,9 @@ def _jumps(data: Measurements) -> Iterator[Finding]:
     across = at_ends[(dataset.next_observations[at_ends] == dataset.observations[at_ends + 1]).all(axis=1)]
     if len(across):
         yield finding("next-state-of-another-episode", across, episodes=len(across))
-
-
-def _stillness(data: Measurements) -> Iterator[Finding]:
-    still = np.flatnonzero(data.motion[1])
-    if len(still) >= 0.5 * len(data.dataset):
-        yield finding("nothing-moves", still, share=percent(len(still) / len(data.dataset)))
+    still = np.flatnonzero(motionless)
+    if len(still) >= 0.5 * len(dataset):
+        yield finding("nothing-moves", still, share=percent(len(still) / len(dataset)))
 
 
 def _endings(data: Measurements) -> Iterator[Finding]:
@@ -167,7 +164,7 @@ def _unknown(data: Measurements) -> Iterator[Finding]:
         yield finding("unknown-next-states", rows, "warning" if share >= 0.1 else "note", share=percent(share))
 
 
-QUICK = (_reader, _rewards, _outside, _discrete, _unused, _dead, _scales, _jumps, _stillness, _endings, _unknown)
+QUICK = (_reader, _rewards, _outside, _discrete, _unused, _dead, _scales, _motion, _endings, _unknown)
 """What training checks before it begins."""
 
 
