@@ -131,15 +131,8 @@ def collect(
             if progress is not None:
                 progress(sum(free) - sum(edges[:-1]), total)
     ones = np.ones(columns["actions"].shape[1], np.float32)
-    return Dataset.from_arrays(
-        **columns,
-        action_low=-ones,
-        action_high=ones,
-        name=name,
-        task=name,
-        observation_names=replica.observation_names,
-        notes=replica.notes,
-    )
+    about: dict[str, Any] = {"observation_names": replica.observation_names, "notes": replica.notes}
+    return Dataset.from_arrays(**columns, action_low=-ones, action_high=ones, name=name, task=name, **about)
 
 
 def record_unit(name: str, stage: int, unit: int, seed: int, least: int) -> Arrays:

@@ -153,8 +153,7 @@ def _endings(data: Measurements) -> Iterator[Finding]:
     rows, rewards = lasts[at_limit], dataset.rewards
     # Where their last rewards are above all rewards before, a goal and not a clock ended these episodes.
     if rewards is None or not rewards[rows].min() > np.delete(rewards, rows).max(initial=-np.inf):
-        counts = {"ended": len(rows), "episodes": len(lengths), "longest": longest}
-        yield finding("timeouts-as-terminals", rows, **counts)
+        yield finding("timeouts-as-terminals", rows, ended=len(rows), episodes=len(lengths), longest=longest)
 
 
 def _unknown(data: Measurements) -> Iterator[Finding]:
