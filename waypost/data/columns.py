@@ -90,9 +90,6 @@ def infer_discrete(dataset: Dataset, integers: bool) -> Dataset:
     return dataset
 
 
-# -- which fields ------------------------------------------------------------------------------------
-
-
 def choose(available: list[str], columns: Columns, name: str) -> tuple[dict[str, list[str]], list[str]]:
     """The fields of each role that has any, and what had to be guessed."""
     has = (", ".join(available[:20]) or "nothing") + (", ..." if len(available) > 20 else "")
@@ -153,9 +150,6 @@ def _values(source: Fields, names: list[str], role: str, name: str) -> np.ndarra
     return np.concatenate([part if part.ndim == 2 else part[:, None] for part in parts], axis=1)
 
 
-# -- from rows to transitions ------------------------------------------------------------------------
-
-
 def _order(episode: np.ndarray | None, time: np.ndarray | None, rows: int) -> np.ndarray | None:
     """How to arrange the rows so that episodes are together and in order of time; None if they are already."""
     order = np.arange(rows)
@@ -202,13 +196,16 @@ def _without_runs(roles: dict[str, Any]) -> tuple[dict[str, Any], int]:
     AntMaze goes on recording while the ant stands in the goal, so that terminals come in runs. Only the first of a
     run ends an episode, and there the next state is real; the others are left out.
     """
-    observations, terminals = roles["observations"], roles.get("terminals")
-    rows = len(observations)
-    if terminals is None:
+    rows, terminals = len(roles["observations"]), roles.get("terminals")
+    observations, ends = roles["observations"].reshape(rows, -1), _ends(roles, rows)
+    inside = np.flatnonzero(~ends[:-1])
+    if terminals is None or not len(inside):
         return roles, 0
-    ends = _ends(roles, rows)
     goes_on = terminals & ~(roles.get("timeouts", False) | np.zeros(rows, bool)) & np.append(terminals[1:], False)
-    goes_on[goes_on] = _one_trajectory(observations.reshape(rows, -1), ends, np.flatnonzero(goes_on))
+    if goes_on.any():
+        # No reset lies between rows that are as near as neighbours inside an episode are.
+        usual = max(_steps(observations, part).max() for _, part in validation.blocks(inside))
+        goes_on[goes_on] = _steps(observations, np.flatnonzero(goes_on)) <= usual
     if not goes_on.any():
         return roles, 0
     begins_ended = np.append(False, goes_on[:-1])
@@ -223,15 +220,6 @@ def _with_next_states(roles: dict[str, Any], known: np.ndarray, kept: np.ndarray
     valid = known & roles.get("next_valid", True)
     filled = roles | {"next_observations": next_observations, "next_valid": valid}
     return {role: values[kept] for role, values in filled.items()}
-
-
-def _one_trajectory(observations: np.ndarray, ends: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Whether the row after each of these is as near as neighbours inside an episode are: no reset lies between."""
-    inside = np.flatnonzero(~ends[:-1])
-    if not len(rows) or not len(inside):
-        return np.zeros(len(rows), bool)
-    usual = max(_steps(observations, part).max() for _, part in validation.blocks(inside))
-    return _steps(observations, rows) <= usual
 
 
 def _steps(observations: np.ndarray, rows: np.ndarray) -> np.ndarray:

@@ -63,8 +63,6 @@ class Dataset:
     notes: tuple[str, ...] = ()
     """What the reader had to decide; shown once to the person."""
 
-    # -- making one ---------------------------------------------------------------------------
-
     @classmethod
     def from_arrays(
         cls,
@@ -118,8 +116,8 @@ class Dataset:
                 )
             ends |= ~valid
             cuts = validation.jumps(observations, next_observations) & ~ends
+            ends |= cuts
             if cuts.any():
-                ends |= cuts
                 cut = f"episodes cut at {cuts.sum()} unmarked places: the following row begins in another state"
                 notes = (*notes, cut)
         if actions is None:
@@ -138,23 +136,9 @@ class Dataset:
             rewards = rewards[:, 0]
         if observation_names and len(observation_names) != size:
             raise WaypostError(f"{name}: {len(observation_names)} observation_names, {size} columns; they must agree")
-        dataset = cls(
-            observations=observations,
-            next_observations=next_observations,
-            terminals=terminals,
-            ends=ends,
-            next_valid=valid,
-            actions=actions,
-            rewards=rewards,
-            action_low=action_low,
-            action_high=action_high,
-            action_count=action_count,
-            action_kind_declared=action_count is not None,
-            name=name,
-            task=task,
-            observation_names=tuple(observation_names),
-            notes=tuple(notes),
-        )
+        arrays = (observations, next_observations, terminals, ends, valid, actions, rewards, action_low, action_high)
+        about = (name, task, tuple(observation_names), tuple(notes))
+        dataset = cls(*arrays, action_count, action_count is not None, *about)
         return (dataset.checked() if finite else dataset)._frozen()
 
     def checked(self) -> Dataset:
@@ -169,8 +153,6 @@ class Dataset:
         for values in self.columns.values():
             values.setflags(write=False)
         return self
-
-    # -- looking at it ------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return len(self.observations)
@@ -242,8 +224,6 @@ class Dataset:
             digest.update(f"{name}{values.shape}{values.dtype}".encode())
             digest.update(np.ascontiguousarray(values).view(np.uint8).data)
         return digest.hexdigest()[:16]
-
-    # -- changing it (always a new one) -------------------------------------------------------
 
     def with_rewards(self, rewards: np.ndarray) -> Dataset:
         """The same transitions with other rewards."""

@@ -15,9 +15,10 @@ import struct
 import tempfile
 import zipfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, NamedTuple, NoReturn
+from typing import IO, Any, NoReturn
 
 import numpy as np
 from numpy.lib import format as npy
@@ -32,20 +33,8 @@ ALIGNMENT = 64
 """Arrays in files by `NpzWriter` begin at multiples of this, which is what processors and XLA like best."""
 _LONGEST_HEADER = 4096
 _LARGEST_FACTS = 1 << 20
-_Forms = dict[str, tuple[np.dtype, tuple[int, ...]]]
-"""Type and shape of a row, for each column."""
-
-
-class _Member(NamedTuple):
-    """An array in the archive."""
-
-    header: bytes
-    begin: int
-    """Where its numbers begin, in bytes from the beginning of the file."""
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    checksum: int
-    """Of header and numbers together."""
+_Member = tuple[np.dtype, Callable[[], np.ndarray]]
+"""The type of an array in the archive, and how to map it."""
 
 
 def map_npz(path: str | Path, name: str | None = None) -> Dataset:
@@ -58,7 +47,7 @@ def map_npz(path: str | Path, name: str | None = None) -> Dataset:
         members = _members(path, file, archive)
         known = read_facts(json.loads(str(_small(archive, MARK))))
         known |= {bound: _small(archive, bound) for bound in BOUNDS if f"{bound}.npy" in archive.namelist()}
-        known |= {role: _mapped(file, role, member) for role, member in members.items()}
+        known |= {role: mapped() for role, (_, mapped) in members.items()}
     return Dataset.from_arrays(**known, name=name or str(path), copy=False)
 
 
@@ -92,9 +81,9 @@ def _members(path: Path, file: IO[bytes], archive: zipfile.ZipFile) -> dict[str,
         if role not in entries:
             _refuse(path, f"it has no {role}")
     members = {role: _member(file, entries[role]) for role in ROWS if role in entries}
-    for role, member in members.items():
-        if member.dtype != (np.bool_ if role in ("terminals", "timeouts", "next_valid") else np.float32):
-            _refuse(path, f"its {role} hold {member.dtype}")
+    for role, (dtype, _) in members.items():
+        if dtype != (np.bool_ if role in ("terminals", "timeouts", "next_valid") else np.float32):
+            _refuse(path, f"its {role} hold {dtype}")
     return members
 
 
@@ -103,7 +92,7 @@ def _refuse(path: Path, reason: str) -> NoReturn:
 
 
 def _member(file: IO[bytes], entry: zipfile.ZipInfo) -> _Member:
-    """Where an array lies, after checking that its claims agree with each other and with the length of the file."""
+    """An array's type and how to map it, after checking that its claims agree with each other and with the file."""
     file.seek(entry.header_offset)
     local = file.read(30)
     if len(local) < 30 or local[:4] != b"PK\x03\x04" or entry.flag_bits & 0x1:
@@ -119,16 +108,17 @@ def _member(file: IO[bytes], entry: zipfile.ZipInfo) -> _Member:
         raise ValueError(f"{entry.filename} claims {claimed} bytes and holds {entry.file_size - text.tell()}")
     if fortran and len(shape) > 1:
         raise ValueError(f"{entry.filename} is stored by columns")
-    return _Member(text.getvalue()[: text.tell()], begin + text.tell(), shape, dtype, entry.CRC)
+    header, place = text.getvalue()[: text.tell()], begin + text.tell()
 
+    def mapped() -> np.ndarray:
+        if not math.prod(shape):
+            return np.zeros(shape, dtype)
+        values = np.memmap(file, dtype, "r", place, shape)
+        if zlib.crc32(values.reshape(-1).view(np.uint8).data, zlib.crc32(header)) != entry.CRC:
+            raise ValueError(f"the checksum of {entry.filename.removesuffix('.npy')} is wrong")
+        return values
 
-def _mapped(file: IO[bytes], role: str, member: _Member) -> np.ndarray:
-    if not math.prod(member.shape):
-        return np.zeros(member.shape, member.dtype)
-    values = np.memmap(file, member.dtype, "r", member.begin, member.shape)
-    if zlib.crc32(values.reshape(-1).view(np.uint8).data, zlib.crc32(member.header)) != member.checksum:
-        raise ValueError(f"the checksum of {role} is wrong")
-    return values
+    return dtype, mapped
 
 
 def _small(archive: zipfile.ZipFile, name: str) -> np.ndarray:
@@ -156,7 +146,8 @@ class NpzWriter:
         if self.path.suffix.lower() != ".npz":
             raise WaypostError(f"{self.path}: data that are streamed are written as .npz; choose such a name")
         self.rows = 0
-        self._forms: _Forms = {}
+        self._forms: dict[str, tuple[np.dtype, tuple[int, ...]]] = {}
+        """Type and shape of a row, for each column."""
         self._files: dict[str, IO[bytes]] = {}
         self._bounds: dict[str, np.ndarray] = {}
 
@@ -182,9 +173,8 @@ class NpzWriter:
             self._forms, self._facts, self._kind = forms, facts_of(block), block.action_kind
             self._files = {role: (self._folder / role).open("wb") for role in arrays}
         if forms != self._forms:
-            has, had = (
-                ", ".join(f"{role} {list(shape)}" for role, (_, shape) in f.items()) for f in (forms, self._forms)
-            )
+            words = ([f"{role} {list(shape)}" for role, (_, shape) in each.items()] for each in (forms, self._forms))
+            has, had = map(", ".join, words)
             raise WaypostError(f"{block.name}: has {has}, the data before it {had}; they must agree")
         self._kind = self._kind.joined(block.action_kind, block.name)
         for role, values in arrays.items():
@@ -192,8 +182,7 @@ class NpzWriter:
         # Actions that look discrete may still turn out to be continuous.
         continuous = block.with_action_count(0) if block.action_count else block
         for bound, extreme in zip(BOUNDS, (np.minimum, np.maximum), strict=True):
-            values = getattr(continuous, bound)
-            if values is not None:
+            if (values := getattr(continuous, bound)) is not None:
                 self._bounds[bound] = extreme(self._bounds.get(bound, values), values)
         self.rows += len(block)
 
@@ -214,10 +203,6 @@ class NpzWriter:
                     npy.write_array_header_1_0(entry, header)
                     shutil.copyfileobj(column, entry, 1 << 22)
                 (self._folder / role).unlink()
-
-
-def _words(forms: _Forms) -> str:
-    return ", ".join(f"{role} of size {shape[0]}" if shape else role for role, (_, shape) in forms.items())
 
 
 def _entry(archive: zipfile.ZipFile, name: str) -> IO[bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -40,9 +41,6 @@ RECIPES: dict[str, Recipe] = {}
 """Data that can be made here, by name; `waypost.recording` puts in its own."""
 
 
-# -- reading -----------------------------------------------------------------------------------------
-
-
 def load(source: Source, columns: Columns | None = None, progress: Count | None = None) -> Dataset:
     """Read data from a source and check them.
 
@@ -71,22 +69,37 @@ def read(source: Source, columns: Columns | None = None, progress: Count | None 
     columns = columns or Columns()
     if isinstance(source, Dataset):
         return source
-    if not isinstance(source, str | Path):
-        return columns.declared(_in_memory(source, columns))
-    names = parts(source)
-    found = [_one(name, columns, progress) for name in names]
-    return found[0] if names == [str(source)] else concatenate(found, str(source))
+    if isinstance(source, str | Path):
+        names = parts(source)
+        found = [_one(name, columns, progress) for name in names]
+        return found[0] if names == [str(source)] else concatenate(found, str(source))
+    if isinstance(source, Mapping):
+        fields = {str(name): partial(np.asarray, values) for name, values in source.items()}
+        return columns.declared(build(fields, columns, "arrays"))
+    if hasattr(source, "column_names") and hasattr(source, "schema"):
+        return columns.declared(TABLE.code("reading").from_table(source, columns, "table"))
+    if hasattr(source, "columns") and hasattr(source, "to_numpy"):
+        return columns.declared(TABLE.code("reading").from_pandas(source, columns, "table"))
+    raise WaypostError(
+        f"cannot read data from a {type(source).__name__}; give a name, a path, a mapping of arrays, a pandas or "
+        "pyarrow table, or a Dataset"
+    )
 
 
 def parts(source: str | Path) -> list[str]:
     """The single names and files a source is made of: the members of a mixture, the files of a folder."""
     # A file whose name has a plus in it is one.
     single = "+" not in str(source) or Path(source).exists()
-    found = []
+    found: list[str] = []
     for name in [str(source)] if single else [part.strip() for part in str(source).split("+")]:
         path = Path(name).expanduser()
-        plain = not recipe_of(name) and path.is_dir() and not minari_folder(path)
-        found += [str(file) for file in _files(path)] if plain else [name]
+        if recipe_of(name) or not path.is_dir() or minari_folder(path):
+            found.append(name)
+            continue
+        files = sorted(file for file in path.iterdir() if file.suffix.lower() in BY_SUFFIX and file.is_file())
+        if not files:
+            raise WaypostError(f"{path}: holds no data; expected a Minari data set or files {SUFFIXES}")
+        found += map(str, files)
     return found
 
 
@@ -106,7 +119,13 @@ def recorded_task(source: str | Path) -> str | None:
 def _one(name: str, columns: Columns, progress: Count | None) -> Dataset:
     made = recipe_of(name)
     if made is not None:
-        return _made(*made, progress).named(name)
+        recipe, transitions = made
+        if recipe.transitions is None:
+            return recipe.make(None, progress).named(name)
+        file = kept_file(recipe.name, transitions)
+        if not file.is_file():
+            save(recipe.make(transitions, progress), file)
+        return BY_SUFFIX[".npz"].read(file, Columns()).named(name)
     path = Path(name).expanduser()
     if minari_folder(path):
         return MINARI.read(path, columns)
@@ -115,7 +134,14 @@ def _one(name: str, columns: Columns, progress: Count | None) -> Dataset:
     if path.is_file():
         raise WaypostError(f"{path}: not a data file; known are {SUFFIXES}")
     if name in D4RL:
-        return BY_SUFFIX[".hdf5"].read(_d4rl_file(name), columns).named(name)
+        own = Path(os.environ.get("D4RL_DATASET_DIR") or "~/.d4rl/datasets").expanduser()
+        for file in (folder / each for folder in (data_folder(), own) for each in (D4RL[name], f"{name}.hdf5")):
+            if file.is_file():
+                return BY_SUFFIX[".hdf5"].read(file, columns).named(name)
+        raise WaypostError(
+            f"{name}: a D4RL data set whose file is not here; put {D4RL[name]} into {own} or into a folder "
+            "that the variable WAYPOST_DATA names"
+        )
     if _looks_like_id(name):
         return MINARI.read(MINARI.code(f"{name}: reading").stored(name), columns).named(name)
     built_in = ", ".join(name for name, recipe in RECIPES.items() if recipe.transitions is None)
@@ -123,29 +149,6 @@ def _one(name: str, columns: Columns, progress: Count | None) -> Dataset:
         f"{name}: neither a file nor a data set of that name; built in are {built_in}; `waypost list` shows replicas, "
         f"files end in {SUFFIXES}, Minari's names in a version (-v0)"
     )
-
-
-def _files(folder: Path) -> list[Path]:
-    files = sorted(file for file in folder.iterdir() if file.suffix.lower() in BY_SUFFIX and file.is_file())
-    if not files:
-        raise WaypostError(f"{folder}: holds no data; expected a Minari data set or files {SUFFIXES}")
-    return files
-
-
-def _in_memory(source: Any, columns: Columns) -> Dataset:
-    if isinstance(source, Mapping):
-        return build({str(name): partial(np.asarray, values) for name, values in source.items()}, columns, "arrays")
-    if hasattr(source, "column_names") and hasattr(source, "schema"):
-        return TABLE.code("reading").from_table(source, columns, "table")
-    if hasattr(source, "columns") and hasattr(source, "to_numpy"):
-        return TABLE.code("reading").from_pandas(source, columns, "table")
-    raise WaypostError(
-        f"cannot read data from a {type(source).__name__}; give a name, a path, a mapping of arrays, a pandas or "
-        "pyarrow table, or a Dataset"
-    )
-
-
-# -- writing -----------------------------------------------------------------------------------------
 
 
 def save(dataset: Dataset, path: str | Path, overwrite: bool = False) -> None:
@@ -166,8 +169,7 @@ def writer(path: str | Path, overwrite: bool = False) -> Callable[[Dataset, Path
         kinds = ", ".join(each.suffixes[0] for each in FILES if each.writes)
         raise WaypostError(f"{path}: data are written as {kinds}, or as a Minari folder without any suffix")
     if path.is_dir() or (path.exists() and not overwrite):
-        way_out = "choose another name" if path.is_dir() else "choose another name or --overwrite"
-        raise WaypostError(f"{path}: is there already; {way_out}")
+        raise WaypostError(f"{path}: is there already; choose another name{'' if path.is_dir() else ' or --overwrite'}")
     chosen.code(f"{path}: writing")
 
     def careful(dataset: Dataset, path: Path, progress: Count | None) -> None:
@@ -186,27 +188,7 @@ def writing(path: str | Path) -> Iterator[None]:
         raise WaypostError(f"{path}: cannot be written ({error.strerror or error})") from None
 
 
-# -- names -------------------------------------------------------------------------------------------
-
-
-def _d4rl_files() -> dict[str, str]:
-    files = {
-        f"{robot}-{quality}-v{version}": f"{robot}_{quality.replace('-', '_')}-v{version}.hdf5"
-        for robot in ("hopper", "halfcheetah", "walker2d", "ant")
-        for quality in ("random", "medium", "expert", "medium-replay", "medium-expert", "full-replay")
-        for version in (1, 2)
-    }
-    mazes = {"umaze": "u-maze", "medium": "big-maze", "large": "hardest-maze"}
-    for name in ("umaze", "umaze-diverse", "medium-play", "medium-diverse", "large-play", "large-diverse"):
-        kind = f"multistart_{name != 'umaze'}_multigoal_{name.endswith('diverse')}"
-        files[f"antmaze-{name}-v2"] = f"Ant_maze_{mazes[name.partition('-')[0]]}_noisy_{kind}_sparse_fixed.hdf5"
-    for size in ("umaze", "medium", "large"):
-        files[f"maze2d-{size}-v1"] = f"maze2d-{size}-sparse-v1.hdf5"
-        files[f"maze2d-{size}-dense-v1"] = f"maze2d-{size}-dense-v1.hdf5"
-    return files
-
-
-D4RL = _d4rl_files()
+D4RL: dict[str, str] = tomllib.loads(Path(__file__).with_name("d4rl.toml").read_text())
 """D4RL's data sets and the files they come in."""
 
 
@@ -231,28 +213,6 @@ def kept_file(name: str, transitions: int | None = None, seed: int = 0) -> Path:
     """Where data that take long to make are kept; the plain name is that of the whole set with seed 0."""
     usual = transitions in (None, RECIPES[name].transitions)
     return data_folder() / f"{name}{'' if usual else f'-{transitions}'}{f'-seed{seed}' if seed else ''}.npz"
-
-
-def _made(recipe: Recipe, transitions: int | None, progress: Count | None) -> Dataset:
-    """Made on the spot, or once and kept."""
-    if recipe.transitions is None:
-        return recipe.make(None, progress)
-    file = kept_file(recipe.name, transitions)
-    if not file.is_file():
-        save(recipe.make(transitions, progress), file)
-    return BY_SUFFIX[".npz"].read(file, Columns())
-
-
-def _d4rl_file(name: str) -> Path:
-    """Where the file of a D4RL data set is: in our folder or in its own."""
-    own = Path(os.environ.get("D4RL_DATASET_DIR") or "~/.d4rl/datasets").expanduser()
-    for file in (folder / each for folder in (data_folder(), own) for each in (D4RL[name], f"{name}.hdf5")):
-        if file.is_file():
-            return file
-    raise WaypostError(
-        f"{name}: a D4RL data set whose file is not here; put {D4RL[name]} into {own} or into a folder "
-        "that the variable WAYPOST_DATA names"
-    )
 
 
 def _looks_like_id(name: str) -> bool:

@@ -94,8 +94,7 @@ class Stream:
     ):
         """`prepare` makes arrays of a block, at most one entry per row; `like` are those of a sample."""
         self.dataset, self.prepare, self.seed = dataset, prepare, seed
-        self.forms = {name: (column.shape[1:], column.dtype) for name, column in like.items()}
-        width = sum(math.prod(shape) * dtype.itemsize for shape, dtype in self.forms.values())
+        width = sum(math.prod(column.shape[1:]) * column.dtype.itemsize for column in like.values())
         window_rows = window_rows or max(1, min(WINDOW_ROWS, WINDOW_BYTES // width))
         self.cuts = divide(dataset.ends, block_rows or max(1, window_rows // WINDOW_BLOCKS))
         sizes = np.diff(self.cuts)
@@ -104,17 +103,14 @@ class Stream:
         most = math.ceil(len(sizes) / self.windows)
         self.capacity = int(np.sort(sizes)[-most:].sum())
         """Rows of the largest possible window; all windows have this length, so that nothing is compiled twice."""
+        self.shapes = {name: ((self.capacity, *column.shape[1:]), column.dtype) for name, column in like.items()}
+        """Shape and type of each column of a window."""
         passes = len(dataset) / self.windows / batch_size
         self.updates = updates or max(1, round(passes / UPDATES_UNIT)) * UPDATES_UNIT
         """Updates a window serves: about as many as it takes to see it once."""
         self._thread: ThreadPoolExecutor | None = None
         self._pending: tuple[int, Future[Window]] | None = None
         self._cancelled = threading.Event()
-
-    @property
-    def shapes(self) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
-        """Shape and type of each column of a window."""
-        return {name: ((self.capacity, *shape), dtype) for name, (shape, dtype) in self.forms.items()}
 
     def index(self, step: int) -> int:
         """The window of a step."""

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-STEPS = 1000
-"""Longest episode."""
-
 
 @dataclass(frozen=True)
 class Body:

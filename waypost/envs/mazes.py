@@ -8,6 +8,7 @@ of it. The simulator is imported when an environment is made, so that naming a t
 from __future__ import annotations
 
 import io
+import tomllib
 from contextlib import redirect_stderr
 from dataclasses import dataclass
 from functools import cache
@@ -73,36 +74,13 @@ class Maze:
         return int(np.floor(len(self.rows) / 2 - y / scale)), int(np.floor(len(self.rows[0]) / 2 + x / scale))
 
 
-_UMAZE = ("#####", "#...#", "###.#", "#...#", "#####")
-_MEDIUM = (
-    "########",
-    "#..##..#",
-    "#..#...#",
-    "##...###",
-    "#..#...#",
-    "#.#..#.#",
-    "#...#..#",
-    "########",
-)
-_LARGE = (
-    "############",
-    "#....#.....#",
-    "#.##.#.#.#.#",
-    "#......#...#",
-    "#.####.###.#",
-    "#..#.#.....#",
-    "##.#.#.#.###",
-    "#..#...#...#",
-    "############",
-)
-_LARGE_GOALS = ((1, 6), (3, 5), (3, 10), (5, 2), (7, 4), (7, 6), (7, 9))
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
 MAZES: dict[str, Maze] = {
-    maze.name: maze
-    for maze in (
-        Maze("umaze", _UMAZE, (3, 1), (1, 1), play_goals=((3, 1),), ant_steps=700, point_steps=300),
-        Maze("medium", _MEDIUM, (6, 6), (6, 6), ((2, 6), (5, 1), (6, 5)), ant_steps=1000, point_steps=600),
-        Maze("large", _LARGE, (7, 9), (7, 9), _LARGE_GOALS, ant_steps=1000, point_steps=800),
-    )
+    name: Maze(name, **{field: _tuples(value) for field, value in maze.items()})
+    for name, maze in tomllib.loads(Path(__file__).with_name("mazes.toml").read_text()).items()
 }
 
 

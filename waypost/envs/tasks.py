@@ -101,56 +101,33 @@ _goal_task = partial(Task, reference=(0.0, 1.0), convention="goal", protocol=Pro
 
 def _catalogue() -> Iterator[Task]:
     """Data sets recorded with the same body share one environment."""
+    ours, replica = partial(_goal_task, suite="waypost"), partial(_goal_task, suite="replica")
     for name, summary in _ROOMS.items():
-        yield _goal_task(
-            name,
-            four_rooms.IDS[four_rooms.Variant(name)],
-            summary,
-            suite="waypost",
-            goal=tuple(map(float, four_rooms.GOAL)),
-            layout=partial(four_rooms.layout, name),
-            steps_natively=True,
-        )
-    yield _goal_task(
-        "t-maze",
-        "waypost/TMaze-v0",
-        "join the halves of two recorded journeys: stitching can, cloning cannot",
-        suite="waypost",
-        protocol=Protocol(every=0, episodes=20),
-        goal=tuple(map(float, t_maze.GOAL)),
-        layout=t_maze.layout,
-    )
+        env_id, layout = four_rooms.IDS[four_rooms.Variant(name)], partial(four_rooms.layout, name)
+        yield ours(name, env_id, summary, goal=_place(four_rooms.GOAL), layout=layout, steps_natively=True)
+    few = Protocol(every=0, episodes=20)
+    summary = "join the halves of two recorded journeys: stitching can, cloning cannot"
+    yield ours("t-maze", "waypost/TMaze-v0", summary, protocol=few, goal=_place(t_maze.GOAL), layout=t_maze.layout)
+    paper: dict[str, Any] = {"convention": "return-range", "protocol": Protocol(every=5_000, episodes=10, last=10)}
     for body in BODIES.values():
         for data in _LOCOMOTION_DATA:
-            yield Task(
-                f"{body.name}-{data}",
-                body.env_id,
-                f"run with {body.name} data",
-                suite="replica",
-                reference=body.reference,
-                convention="return-range",
-                protocol=Protocol(every=5_000, episodes=10, last=10),  # the paper's
-            )
+            name, summary = f"{body.name}-{data}", f"run with {body.name} data"
+            yield Task(name, body.env_id, summary, suite="replica", reference=body.reference, **paper)
     for data in _ANT_DATA:
         maze = MAZES[data.split("-")[0]]
-        yield _goal_task(
-            f"antmaze-{data}",
-            f"waypost/AntMaze-{maze.name}-v0",
-            f"lead an ant through the {maze.name} maze",
-            suite="replica",
-            goal=tuple(map(float, maze.centre(maze.ant_goal, ANT_SCALE))),
-            layout=partial(mazes.layout, maze, ANT_SCALE, maze.start, maze.ant_goal),
-        )
-    for name, maze in MAZES.items():
-        yield _goal_task(
-            f"pointmaze-{name}",
-            f"waypost/PointMaze-{name}-v0",
-            f"push a point to the goal of the {name} maze and keep it there",
-            suite="replica",
-            reference=_POINT_REFERENCES[name],
-            goal=tuple(map(float, maze.centre(maze.point_goal, POINT_SCALE))),
-            layout=partial(mazes.layout, maze, POINT_SCALE, None, maze.point_goal),
-        )
+        summary, goal = f"lead an ant through the {maze.name} maze", _place(maze.centre(maze.ant_goal, ANT_SCALE))
+        layout = partial(mazes.layout, maze, ANT_SCALE, maze.start, maze.ant_goal)
+        yield replica(f"antmaze-{data}", f"waypost/AntMaze-{maze.name}-v0", summary, goal=goal, layout=layout)
+    for size, maze in MAZES.items():
+        name, env_id = f"pointmaze-{size}", f"waypost/PointMaze-{size}-v0"
+        summary, reference = f"push a point to the goal of the {size} maze and keep it there", _POINT_REFERENCES[size]
+        goal = _place(maze.centre(maze.point_goal, POINT_SCALE))
+        layout = partial(mazes.layout, maze, POINT_SCALE, None, maze.point_goal)
+        yield replica(name, env_id, summary, reference=reference, goal=goal, layout=layout)
+
+
+def _place(position: np.ndarray) -> tuple[float, ...]:
+    return tuple(position.tolist())
 
 
 TASKS: dict[str, Task] = {task.name: task for task in _catalogue()}

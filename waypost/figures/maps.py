@@ -55,9 +55,7 @@ class World:
 @STYLED
 def value_map(world: World) -> Figure:
     """Show V(s) over the plane as a filled image."""
-    figure, axes = new_axes(4.5, 4.0)
-    _draw_value(figure, axes, world, alpha=1.0)
-    draw_layout(axes, world.layout)
+    figure, axes = _value_axes(world, alpha=1.0)
     axes.set_title("Value")
     return figure
 
@@ -65,9 +63,7 @@ def value_map(world: World) -> Figure:
 @STYLED
 def guide_map(world: World) -> Figure:
     """Show which way the guide points, as arrows of one length over a pale value image."""
-    figure, axes = new_axes(4.5, 4.0)
-    _draw_value(figure, axes, world, alpha=0.35)
-    draw_layout(axes, world.layout)
+    figure, axes = _value_axes(world, alpha=0.35)
     points = np.asarray(world.arrow_points, float).reshape(-1, 2)
     steps = np.asarray(world.arrow_targets, float).reshape(-1, 2) - points
     lengths = np.linalg.norm(steps, axis=1, keepdims=True)
@@ -93,12 +89,15 @@ def rollout_map(world: World) -> Figure:
     return figure
 
 
-def _draw_value(figure: Figure, axes: Axes, world: World, alpha: float) -> None:
+def _value_axes(world: World, alpha: float) -> tuple[Figure, Axes]:
+    figure, axes = new_axes(4.5, 4.0)
     value = np.ma.masked_invalid(_grown(world.value))
     span = (value.min(), value.max()) if value.count() else (0.0, 1.0)
     style: Style = {"shading": "nearest", "cmap": "viridis", "rasterized": True, "zorder": 1}
     image = axes.pcolormesh(world.grid_x, world.grid_y, value, norm=Normalize(*span), alpha=alpha, **style)
     colour_bar(figure, axes, image, "value V(s)")
+    draw_layout(axes, world.layout)
+    return figure, axes
 
 
 def _grown(value: Floats) -> Floats:
@@ -161,10 +160,8 @@ def draw_rollouts(
     reached = np.array([success for path, success in zip(paths, successes, strict=True) if len(path)], bool)
     starts, ends = (np.array([path[i] for path in paths if len(path)]).reshape(-1, 2) for i in (0, -1))
     axes.scatter(starts[:, 0], starts[:, 1], s=7, color="black", linewidths=0, zorder=5, label="start")
-    for label, chosen, marker, colour in (
-        ("ends at goal", reached, "o", SUCCESS),
-        ("ends elsewhere", ~reached, "X", FAILURE),
-    ):
+    marks = (("ends at goal", reached, "o", SUCCESS), ("ends elsewhere", ~reached, "X", FAILURE))
+    for label, chosen, marker, colour in marks:
         if chosen.any():
             x, y = ends[chosen].T
             axes.scatter(x, y, s=24, marker=marker, color=colour, edgecolors="white", lw=0.5, zorder=5, label=label)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -80,14 +80,16 @@ def dots(panels: Mapping[str, Sequence[Mark]], looks: Mapping[str, Look], apart:
             axes.set_ylim(len(rows) - 0.5, -0.5)
         else:
             axes.tick_params(axis="y", labelleft=False)
-    handles = [
-        Line2D([], [], ls="", marker=look.marker, ms=5.5, color=look.colour, label=k) for k, look in looks.items()
-    ]
+    handles = _handles(looks, ls="", ms=5.5)
     if any(each.mean is None for marks in panels.values() for each in marks):
         handles.append(Line2D([], [], ls="", marker="x", ms=5, color="0.3", label="no result"))
     fit = min(5 if len(panels) > 1 else 4, len(handles))
     figure.legend(handles=handles, loc="outside lower center", ncols=fit, frameon=False)
     return figure
+
+
+def _handles(looks: Mapping[str, Look], **style: Any) -> list[Line2D]:
+    return [Line2D([], [], **{"ls": ls, **style}, color=c, marker=m, label=kind) for kind, (c, m, ls) in looks.items()]
 
 
 def _draw_mark(axes: Axes, mark: Mark, y: float, look: Look) -> None:
@@ -125,10 +127,7 @@ def curves(panels: Mapping[str, Sequence[Curve]], looks: Mapping[str, Look], col
         axes.set_ylabel("score" if place % columns == 0 else "")
         if place + columns < len(panels):
             axes.set_xlabel("")
-    handles = [
-        Line2D([], [], color=look.colour, lw=1.5, ls=look.line, marker=look.marker, ms=3, label=kind)
-        for kind, look in looks.items()
-    ]
+    handles = _handles(looks, lw=1.5, ms=3)
     fit = min(2 * columns, 5, len(handles))
     figure.legend(handles=handles, loc="outside lower center", ncols=fit, frameon=False)
     return figure

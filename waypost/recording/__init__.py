@@ -7,23 +7,16 @@ from functools import partial
 from waypost.data.dataset import Dataset
 from waypost.data.sources import RECIPES, Recipe
 from waypost.recording import four_rooms, replicas, t_maze
+from waypost.recording.replicas import CATALOGUE, REPLICAS
 from waypost.types import Count
-
-_ROOMS = {
-    "four-rooms": "nearly 100 000 transitions of a goal-reaching controller and a random policy",
-    "four-rooms-river": "the same transitions, rewarded by the river task",
-    "four-rooms-key": "the same transitions with and without the key",
-}
-_JOURNEYS = "80 journeys past the junction of a T, 20 from the other side to the goal"
 
 
 def _replica(name: str, transitions: int | None, progress: Count | None) -> Dataset:
     return replicas.collect(name, transitions, progress=progress)
 
 
-RECIPES |= {name: Recipe(name, summary, partial(four_rooms.record, name)) for name, summary in _ROOMS.items()}
-RECIPES["t-maze"] = Recipe("t-maze", _JOURNEYS, lambda transitions, progress: t_maze.record())
-RECIPES |= {
-    name: Recipe(name, replica.summary, partial(_replica, name), replica.transitions)
-    for name, replica in replicas.REPLICAS.items()
-}
+for _name, _summary in CATALOGUE["rooms"].items():
+    RECIPES[_name] = Recipe(_name, _summary, partial(four_rooms.record, _name))
+RECIPES["t-maze"] = Recipe("t-maze", CATALOGUE["t-maze"], lambda transitions, progress: t_maze.record())
+for _name, _each in REPLICAS.items():
+    RECIPES[_name] = Recipe(_name, _each.summary, partial(_replica, _name), _each.transitions)

@@ -50,6 +50,7 @@ class Behaviour(NamedTuple):
         return np.tanh(mean)
 
 
+@cache
 def behaviour(body: str, steps: int) -> Behaviour:
     """The actor of that body after that many steps of its training."""
     tensors = _tensors(body)

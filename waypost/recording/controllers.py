@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from waypost.envs.grid import Cell, neighbours
 from waypost.envs.locomotion import BODIES
 from waypost.envs.mazes import ANT_SCALE, MAZES, POINT_SCALE, RADIUS, Maze, next_cell
-from waypost.recording.behaviours import Behaviour, behaviour
+from waypost.recording.behaviours import behaviour
 from waypost.types import Floats
 
 Position = NDArray[np.float64]
@@ -51,18 +52,20 @@ class Actor:
 
 @dataclass
 class Runner(Actor):
-    """A policy of one body, or without one uniform random actions."""
+    """A body's policy after some steps of training, or before any uniform random actions."""
 
-    behaviour: Behaviour | None
+    body: str
+    steps: int
     mean: bool
-    size: int
+    """Whether the policy acts with its mean instead of drawing actions."""
     rng: np.random.Generator
 
     def act(self, observation: Floats) -> Floats:
-        if self.behaviour is None:
-            return self.rng.uniform(-1, 1, self.size).astype(np.float32)
-        noise = None if self.mean else self.rng.standard_normal(self.size, np.float32)
-        return self.behaviour.act(observation, noise)
+        size = BODIES[self.body].actions
+        if not self.steps:
+            return self.rng.uniform(-1, 1, size).astype(np.float32)
+        noise = None if self.mean else self.rng.standard_normal(size, np.float32)
+        return behaviour(self.body, self.steps).act(observation, noise)
 
 
 class Route:
@@ -94,10 +97,9 @@ class Ant(Actor):
     """The ant sent from one of some cells to another of some cells, or from the fixed start to the fixed goal."""
 
     maze: Maze
-    behaviour: Behaviour
+    starts: tuple[Cell, ...]
+    goals: tuple[Cell, ...]
     rng: np.random.Generator
-    starts: tuple[Cell, ...] = ()
-    goals: tuple[Cell, ...] = ()
     route: Route = field(init=False)
 
     def begin(self) -> dict[str, Any] | None:
@@ -116,9 +118,10 @@ class Ant(Actor):
         position = observation[:2].astype(np.float64)
         away = self.route.aim(position) - position
         heading = away / max(4.0, float(np.linalg.norm(away)))
-        size, told = self.behaviour.action_size, np.concatenate([observation[2:], heading]).astype(np.float32)
-        action = self.behaviour.act(told, self.rng.standard_normal(size, np.float32))
-        return np.clip(action + NOISE * self.rng.standard_normal(size, np.float32), -1, 1).astype(np.float32)
+        policy, told = behaviour("ant", ANT_STEPS), np.concatenate([observation[2:], heading]).astype(np.float32)
+        action = policy.act(told, self.rng.standard_normal(policy.action_size, np.float32))
+        noise = NOISE * self.rng.standard_normal(policy.action_size, np.float32)
+        return np.clip(action + noise, -1, 1).astype(np.float32)
 
     def arrived(self, observation: Floats) -> bool:
         return _near(observation[:2], self.route.goal, RADIUS)
@@ -164,16 +167,9 @@ class Scene(NamedTuple):
 
 
 def running(body: str, steps: int, mean: bool = False) -> Scene:
-    """A body moved by its policy after some steps of training, or before any by random actions.
-
-    mean   whether the policy acts with its mean instead of drawing actions
-    """
-
-    def actor(rng: np.random.Generator) -> Actor:
-        policy = behaviour(body, steps) if steps else None
-        return Runner(policy, mean, BODIES[body].actions, rng)
-
-    return Scene(f"{body}/{steps}/{'mean' if mean else 'drawn'}", BODIES[body].env_id, actor)
+    """A body moved by its policy after some steps of training, or before any by random actions."""
+    key = f"{body}/{steps}/{'mean' if mean else 'drawn'}"
+    return Scene(key, BODIES[body].env_id, partial(Runner, body, steps, mean))
 
 
 def ant_travelling(name: str, journeys: str) -> Scene:
@@ -188,13 +184,10 @@ def ant_travelling(name: str, journeys: str) -> Scene:
     goals = {"fixed": (), "play": maze.play_goals, "diverse": maze.free}[journeys]
     taken = {maze.ant_goal, *(goals if journeys == "play" else ())}
     starts = tuple(cell for cell in maze.free if cell not in taken) if goals else ()
-
-    def actor(rng: np.random.Generator) -> Actor:
-        return Ant(maze, behaviour("ant", ANT_STEPS), rng, starts, goals)
-
+    actor = partial(Ant, maze, starts, goals)
     return Scene(f"ant/{ANT_STEPS}/{name}/{journeys}", f"waypost/AntMaze-{name}-v0", actor)
 
 
 def point_travelling(name: str) -> Scene:
     """The point mass on its way from one random target to the next."""
-    return Scene(f"point/{name}", f"waypost/PointMaze-{name}-v0", lambda rng: Point(MAZES[name], rng))
+    return Scene(f"point/{name}", f"waypost/PointMaze-{name}-v0", partial(Point, MAZES[name]))

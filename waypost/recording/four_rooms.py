@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,16 +73,9 @@ def collect(
             if progress is not None:
                 progress(min(done, transitions), transitions)
     observations, actions, next_observations, ends = (np.concatenate(c)[:transitions] for c in zip(*parts, strict=True))
-    return Dataset.from_arrays(
-        observations,
-        next_observations,
-        actions,
-        timeouts=ends,
-        action_low=np.full(2, -rooms.SPEED),
-        action_high=np.full(2, rooms.SPEED),
-        name="four-rooms",
-        observation_names=("x", "y"),
-    )
+    about: dict[str, Any] = {"action_low": np.full(2, -rooms.SPEED), "action_high": np.full(2, rooms.SPEED)}
+    about |= {"name": "four-rooms", "observation_names": ("x", "y")}
+    return Dataset.from_arrays(observations, next_observations, actions, timeouts=ends, **about)
 
 
 def controller_episodes(rng: np.random.Generator, count: int) -> Episodes:
@@ -190,17 +183,11 @@ def _with_key(dataset: Dataset) -> Dataset:
     held = np.where(first, at_start, np.roll(after, 1))
 
     def holding(key: Flags, next_key: Flags) -> Dataset:
-        return Dataset.from_arrays(
-            np.column_stack([dataset.observations, key]),
-            np.column_stack([dataset.next_observations, next_key]),
-            dataset.actions,
-            timeouts=dataset.ends,
-            next_valid=dataset.next_valid,
-            action_low=dataset.action_low,
-            action_high=dataset.action_high,
-            name=dataset.name,
-            observation_names=("x", "y", "key"),
-        )
+        states = np.column_stack([dataset.observations, key])
+        next_states = np.column_stack([dataset.next_observations, next_key])
+        about = {name: getattr(dataset, name) for name in ("next_valid", "action_low", "action_high", "name")}
+        about |= {"timeouts": dataset.ends, "observation_names": ("x", "y", "key")}
+        return Dataset.from_arrays(states, next_states, dataset.actions, **about)
 
     always = np.ones_like(held)
     return concatenate([holding(held, after), holding(always, always)])

@@ -7,20 +7,22 @@ share the units out.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-import gymnasium as gym
 import numpy as np
 
 from waypost.data.dataset import Dataset
 from waypost.envs import simulators
 from waypost.envs.locomotion import BODIES
 from waypost.errors import WaypostError
-from waypost.recording.controllers import Actor, Scene, ant_travelling, point_travelling, running
+from waypost.recording.controllers import Scene, ant_travelling, point_travelling, running
 from waypost.recording.workers import Arrays, Request, sharing
 from waypost.resources import cores
 from waypost.types import Count
@@ -44,31 +46,7 @@ class Replica:
     """Where it departs from D4RL's recipe."""
 
 
-_TRAININGS = {
-    "hopper": (range(20_000, 160_001, 20_000), running("hopper", 380_000, mean=True), 402_000),
-    "halfcheetah": (range(20_000, 200_001, 20_000), running("halfcheetah", 1_350_000), 202_000),
-    "walker2d": (range(25_000, 125_001, 25_000), running("walker2d", 1_000_000), 302_000),
-}
-"""Of each body's training: the stored moments up to the medium policy, the expert, transitions of the replay set."""
-_MEAN_NOTE = "the expert acts with the mean of its policy: where it draws its actions it often falls"
-_HALVES = "half of it by the medium policy, half by the expert"
-_ANT_JOINTS = tuple(f"{joint} {leg}" for leg in range(1, 5) for joint in ("hip", "ankle"))
-_ANT_NAMES = (
-    *("x", "y", "z", "orientation w", "orientation x", "orientation y", "orientation z", *_ANT_JOINTS),
-    *("x velocity", "y velocity", "z velocity", "x rotation", "y rotation", "z rotation"),
-    *(f"{joint} velocity" for joint in _ANT_JOINTS),
-)
-_ANT_NOTE = "an episode ends where the ant was sent to; in D4RL it stays there to the time limit"
-_ANT_SETS = {
-    "umaze": "an ant from the start to the goal of a U-shaped maze",
-    "umaze-diverse": "from anywhere to anywhere in the U",
-    "medium-play": "from anywhere to 3 places of the medium maze",
-    "medium-diverse": "from anywhere to anywhere in the medium maze",
-    "large-play": "from anywhere to 7 places of the large maze",
-    "large-diverse": "from anywhere to anywhere in the large maze",
-}
-_POINT_NAMES = ("x", "y", "x velocity", "y velocity")
-_POINT_SETS = {"umaze": 1_000_000, "medium": 2_000_000, "large": 4_000_000}
+CATALOGUE: dict[str, Any] = tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text())
 
 
 def _replay(body: str, moments: range) -> tuple[tuple[float, Scene], ...]:
@@ -79,29 +57,30 @@ def _replay(body: str, moments: range) -> tuple[tuple[float, Scene], ...]:
     return tuple((share, running(body, at)) for share, at in zip(shares, steps, strict=True))
 
 
-def _catalogue() -> Iterator[Replica]:
+def _catalogue(bodies: Any, kinds: Any, ant: Any, point: Any, notes: Any, names: Any, **_: Any) -> Iterator[Replica]:
     million = 1_000_000
-    for body, (moments, expert, replay) in _TRAININGS.items():
-        medium, meets = running(body, moments[-1]), "what a training meets from its first step to the medium policy"
-        for kind, summary, transitions, stages in (
-            ("random", "uniform random actions", million, ((1.0, running(body, 0)),)),
-            ("medium", "a policy stopped half-way in training", million, ((1.0, medium),)),
-            ("medium-replay", meets, replay, _replay(body, moments)),
-            ("medium-expert", _HALVES, 2 * million, ((0.5, medium), (0.5, expert))),
-            ("expert", "a policy trained to the end", million, ((1.0, expert),)),
+    for body, training in bodies.items():
+        moments = range(training["moments"]["first"], training["moments"]["last"] + 1, training["moments"]["every"])
+        medium, expert = running(body, moments[-1]), running(body, **training["expert"])
+        for kind, transitions, stages in (
+            ("random", million, ((1.0, running(body, 0)),)),
+            ("medium", million, ((1.0, medium),)),
+            ("medium-replay", training["replay"], _replay(body, moments)),
+            ("medium-expert", 2 * million, ((0.5, medium), (0.5, expert))),
+            ("expert", million, ((1.0, expert),)),
         ):
-            notes = (_MEAN_NOTE,) if "expert" in kind and expert.key.endswith("mean") else ()
-            yield Replica(f"{body}-{kind}", summary, transitions, stages, BODIES[body].observation_names, notes)
-    for name, summary in _ANT_SETS.items():
+            departs = (notes["mean"],) if "expert" in kind and "mean" in training["expert"] else ()
+            yield Replica(f"{body}-{kind}", kinds[kind], transitions, stages, BODIES[body].observation_names, departs)
+    for name, summary in ant.items():
         maze, _, journeys = name.partition("-")
         stages = ((1.0, ant_travelling(maze, journeys or "fixed")),)
-        yield Replica(f"antmaze-{name}", summary, million, stages, _ANT_NAMES, (_ANT_NOTE,))
-    for name, transitions in _POINT_SETS.items():
-        summary = f"a point mass from target to target in the {name} maze"
-        yield Replica(f"pointmaze-{name}", summary, transitions, ((1.0, point_travelling(name)),), _POINT_NAMES)
+        yield Replica(f"antmaze-{name}", summary, million, stages, tuple(names["ant"]), (notes["ant"],))
+    for name, transitions in point.items():
+        summary, stages = f"a point mass from target to target in the {name} maze", ((1.0, point_travelling(name)),)
+        yield Replica(f"pointmaze-{name}", summary, transitions, stages, tuple(names["point"]))
 
 
-REPLICAS: dict[str, Replica] = {replica.name: replica for replica in _catalogue()}
+REPLICAS: dict[str, Replica] = {replica.name: replica for replica in _catalogue(**CATALOGUE)}
 """Every data set that can be remade, by D4RL's name without the version."""
 
 
@@ -110,9 +89,6 @@ def replica_named(name: str) -> Replica:
     if name not in REPLICAS:
         raise WaypostError(f"there is no replica {name!r}; choose from {', '.join(REPLICAS)}")
     return REPLICAS[name]
-
-
-# -- collecting ----------------------------------------------------------------------------------------
 
 
 def collect(
@@ -155,42 +131,29 @@ def collect(
             if progress is not None:
                 progress(sum(free) - sum(edges[:-1]), total)
     ones = np.ones(columns["actions"].shape[1], np.float32)
-    return Dataset.from_arrays(
-        **columns,
-        action_low=-ones,
-        action_high=ones,
-        name=name,
-        task=name,
-        observation_names=replica.observation_names,
-        notes=replica.notes,
-    )
+    about: dict[str, Any] = {"observation_names": replica.observation_names, "notes": replica.notes}
+    return Dataset.from_arrays(**columns, action_low=-ones, action_high=ones, name=name, task=name, **about)
 
 
 def record_unit(name: str, stage: int, unit: int, seed: int, least: int) -> Arrays:
     """A unit's columns: whole episodes until there are at least so many rows."""
     _, scene = replica_named(name).stages[stage]
     # By who acts, not by whose data it is: medium-expert begins as medium does, as in D4RL.
-    source = np.random.SeedSequence(seed, spawn_key=(crc32(scene.key.encode()), unit))
-    rng = np.random.default_rng(source)
-    env = simulators.make(scene.env_id)
-    try:
-        return _record(env, scene.actor(rng), int(rng.integers(2**31)), least)
-    finally:
-        env.close()
-
-
-def _record(env: gym.Env[Any, Any], actor: Actor, seed: int | None, least: int) -> Arrays:
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(crc32(scene.key.encode()), unit)))
+    env, actor = simulators.make(scene.env_id), scene.actor(rng)
+    reset_seed: int | None = int(rng.integers(2**31))
     rows: list[tuple[Any, ...]] = []
-    while len(rows) < least:
-        observation = env.reset(seed=seed, options=actor.begin())[0].astype(np.float32)
-        seed, ended = None, False
-        while not ended:
-            action = actor.act(observation)
-            result, reward, terminated, truncated, _ = env.step(action)
-            next_observation = result.astype(np.float32)
-            ended = terminated or truncated or actor.arrived(next_observation)
-            rows.append((observation, next_observation, action, reward, terminated, ended and not terminated))
-            observation = next_observation
+    with closing(env):
+        while len(rows) < least:
+            observation = env.reset(seed=reset_seed, options=actor.begin())[0].astype(np.float32)
+            reset_seed, ended = None, False
+            while not ended:
+                action = actor.act(observation)
+                result, reward, terminated, truncated, _ = env.step(action)
+                next_observation = result.astype(np.float32)
+                ended = terminated or truncated or actor.arrived(next_observation)
+                rows.append((observation, next_observation, action, reward, terminated, ended and not terminated))
+                observation = next_observation
     names = ("observations", "next_observations", "actions", "rewards", "terminals", "timeouts")
     columns = {name: np.array(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)}
     return columns | {"rewards": columns["rewards"].astype(np.float32)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from waypost.data.dataset import Dataset
@@ -16,19 +18,12 @@ def record(passing: int = 80, turning: int = 20, seed: int = 0) -> Dataset:
     next_observations = np.concatenate([states[1:] for states, _ in journeys])
     arrived = t_maze.in_goal(next_observations)
     timeouts = np.concatenate([np.arange(len(actions)) == len(actions) - 1 for _, actions in journeys])
-    return Dataset.from_arrays(
-        np.concatenate([states[:-1] for states, _ in journeys]),
-        next_observations,
-        np.concatenate([actions for _, actions in journeys]),
-        arrived.astype(np.float32),
-        arrived,
-        timeouts,
-        action_low=np.full(2, -t_maze.SPEED),
-        action_high=np.full(2, t_maze.SPEED),
-        name="t-maze",
-        task="t-maze",
-        observation_names=("x", "y"),
-    )
+    states = np.concatenate([states[:-1] for states, _ in journeys])
+    actions = np.concatenate([actions for _, actions in journeys])
+    about: dict[str, Any] = {"action_low": np.full(2, -t_maze.SPEED), "action_high": np.full(2, t_maze.SPEED)}
+    about |= {"name": "t-maze", "task": "t-maze", "observation_names": ("x", "y")}
+    rewards = arrived.astype(np.float32)
+    return Dataset.from_arrays(states, next_observations, actions, rewards, arrived, timeouts, **about)
 
 
 def _journey(rng: np.random.Generator, stops: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

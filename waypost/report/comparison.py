@@ -70,7 +70,8 @@ def _part(comparison: Comparison, data: str) -> dict[str, Any]:
     """What the page shows of one data set."""
     entries = comparison.of(data)
     trained = [entry for entry in entries if entry.run is not None]
-    rows, pictures = [(_kind(entry), cells(entry)) for entry in entries], []
+    kinds = ["missing" if e.mean is None else "behaviour" if e.algorithm == BEHAVIOUR else "evaluated" for e in entries]
+    rows, pictures = [(kind, cells(entry)) for kind, entry in zip(kinds, entries, strict=True)], []
     if trained:
         words = f"{_count(len(trained), 'algorithm')} on {data}."
         what, spread = AXIS_LABELS[trained[0].measure], spread_name(len(trained[0].values))
@@ -78,10 +79,6 @@ def _part(comparison: Comparison, data: str) -> dict[str, Any]:
         pictures.append(picture(scores(entries), caption, f"Chart of the {what} of {words}"))
         pictures.append(picture(curves(entries), CURVES, f"Learning curves of {words}"))
     return {"data": data, "caption": _caption(trained), "rows": rows, "pictures": pictures}
-
-
-def _kind(entry: Entry) -> str:
-    return "missing" if entry.mean is None else "behaviour" if entry.algorithm == BEHAVIOUR else "evaluated"
 
 
 def _caption(trained: list[Entry]) -> str:
@@ -95,13 +92,10 @@ def _caption(trained: list[Entry]) -> str:
 
 def _profiles(comparison: Comparison) -> Picture:
     bands = any(profile.interval is not None for profile in comparison.profiles.values())
-    return picture(
-        profiles(comparison),
-        "Performance profiles: the share of runs that score more than each level, mean over the data sets"
-        + (", with 95 % intervals at each level" if bands else "")
-        + ". Higher is better.",
-        f"Curves of {_count(len(comparison.profiles), 'algorithm')} that fall from 1 to 0 as the score rises.",
-    )
+    what = "Performance profiles: the share of runs that score more than each level, mean over the data sets"
+    caption = f"{what}{', with 95 % intervals at each level' if bands else ''}. Higher is better."
+    alt = f"Curves of {_count(len(comparison.profiles), 'algorithm')} that fall from 1 to 0 as the score rises."
+    return picture(profiles(comparison), caption, alt)
 
 
 @STYLED

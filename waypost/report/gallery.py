@@ -19,20 +19,17 @@ WIDE, COLUMNS = 450.0, 5
 
 
 def write_gallery(out: Path) -> None:
-    """Write paper.html about all experiments of a folder that are finished."""
-    write_text(out / "paper.html", render_gallery(out, finished(out)))
-
-
-def render_gallery(out: Path, records: dict[str, Record]) -> str:
-    """Return the whole page as HTML; everything on it is read from the experiments' own files."""
+    """Write paper.html about all experiments of a folder that are finished; it shows what their own files hold."""
+    records = finished(out)
     quick = sum(record.quick for record in records.values())
-    return template("gallery.html").render(
+    form = f", {quick} of them in the quick form" if quick else ""
+    counts = f"{len(records)} of {len(EXPERIMENTS)} experiments{form}"
+    page = template("gallery.html").render(
         title="The paper's experiments",
-        summary=f"{len(records)} of {len(EXPERIMENTS)} experiments"
-        + (f", {quick} of them in the quick form" if quick else "")
-        + ": what the paper says, and what was found here.",
+        summary=f"{counts}: what the paper says, and what was found here.",
         parts=[_part(out / name, record) for name, record in records.items()],
     )
+    write_text(out / "paper.html", page)
 
 
 def _part(folder: Path, record: Record) -> dict[str, Any]:

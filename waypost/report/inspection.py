@@ -51,21 +51,15 @@ def _pictures(dataset: Dataset, columns: Sequence[Column]) -> Iterator[Picture]:
     """What can be drawn of these data."""
     if dataset.rewards is not None and len(returns := _known(dataset.episode_returns)):
         rewards = _known(dataset.rewards)
-        yield picture(
-            histogram(returns, "return (sum of rewards)", "episodes"),
-            "Returns of the episodes.",
-            f"Histogram of episode returns, from {returns.min():.4g} to {returns.max():.4g}.",
-        )
-        yield picture(
-            histogram(rewards, "reward", "rows", logarithmic=True),
-            "Rewards of all rows; the number of rows is on a logarithmic scale.",
-            f"Histogram of rewards, from {rewards.min():.4g} to {rewards.max():.4g}.",
-        )
-    yield picture(
-        length_histogram(dataset),
-        "Episode lengths, by what ended the episode.",
-        "Histogram of episode lengths, terminals and timeouts apart.",
-    )
+        figure = histogram(returns, "return (sum of rewards)", "episodes")
+        span = f"from {returns.min():.4g} to {returns.max():.4g}"
+        yield picture(figure, "Returns of the episodes.", f"Histogram of episode returns, {span}.")
+        figure = histogram(rewards, "reward", "rows", logarithmic=True)
+        caption = "Rewards of all rows; the number of rows is on a logarithmic scale."
+        span = f"from {rewards.min():.4g} to {rewards.max():.4g}"
+        yield picture(figure, caption, f"Histogram of rewards, {span}.")
+    alt = "Histogram of episode lengths, terminals and timeouts apart."
+    yield picture(length_histogram(dataset), "Episode lengths, by what ended the episode.", alt)
     seen = coverage(dataset)
     if seen is not None:
         yield picture(coverage_map(seen), f"Where the data are: {seen.words}.", f"Density of the states: {seen.words}.")
@@ -73,11 +67,9 @@ def _pictures(dataset: Dataset, columns: Sequence[Column]) -> Iterator[Picture]:
     if drawn:
         every = "all columns" if dataset.action_count is None else "all columns but the action"
         of = f"the first {MOST_COLUMNS} of {len(drawn)} columns" if len(drawn) > MOST_COLUMNS else every
-        yield picture(
-            column_ranges(drawn[:MOST_COLUMNS]),
-            f"Ranges of {of}: line from smallest to largest, bar one standard deviation around the mean.",
-            f"Ranges of {of}; the numbers are in the table of columns.",
-        )
+        caption = f"Ranges of {of}: line from smallest to largest, bar one standard deviation around the mean."
+        alt = f"Ranges of {of}; the numbers are in the table of columns."
+        yield picture(column_ranges(drawn[:MOST_COLUMNS]), caption, alt)
 
 
 def _action_pictures(dataset: Dataset, taken: Sequence[int]) -> Iterator[Picture]:
@@ -135,12 +127,13 @@ def coverage(dataset: Dataset) -> Coverage | None:
     return Coverage(points, ("component 1", "component 2"), words, False)
 
 
-def _panel(width: float, height: float, across: str, up: str) -> tuple[Figure, Axes]:
-    """A figure with one pair of axes and their names."""
+def _panel(width: float, height: float, across: str, up: str, grid: bool = True) -> tuple[Figure, Axes]:
     figure, axes = new_axes(width, height)
     axes.set_xlabel(across, parse_math=False)
     axes.set_ylabel(up, parse_math=False)
     axes.xaxis.set_major_locator(MaxNLocator(5))
+    if grid:
+        grid_lines(axes)
     return figure, axes
 
 
@@ -149,7 +142,6 @@ def histogram(values: np.ndarray, across: str, up: str, logarithmic: bool = Fals
     """Show how often values occur."""
     figure, axes = _panel(4.5, 3.0, across, up)
     axes.hist(values, bins=int(np.clip(2 * np.sqrt(len(values)), 10, 50)), color=INK, log=logarithmic)
-    grid_lines(axes)
     if logarithmic:
         axes.set_ylim(bottom=0.7)
     else:
@@ -166,7 +158,6 @@ def length_histogram(dataset: Dataset) -> Figure:
     labels = [f"timeout ({(~terminal).sum()})", f"terminal ({terminal.sum()})"]
     parts = [lengths[~terminal], lengths[terminal]]
     axes.hist(parts, bins=edges.tolist(), stacked=True, color=[TIMEOUT, TERMINAL], label=labels)
-    grid_lines(axes)
     axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     figure.legend(loc="outside upper center", ncols=2, frameon=False)
     return figure
@@ -179,7 +170,6 @@ def action_histogram(values: np.ndarray, number: int, bounds: Sequence[float]) -
     axes.hist(values, bins=50, color=INK)
     for bound in bounds:
         axes.axvline(bound, color=BOUND, lw=1.2, ls="--")
-    grid_lines(axes)
     axes.set_title(f"action {number}", loc="left")
     return figure
 
@@ -189,7 +179,6 @@ def choice_bars(taken: Sequence[int]) -> Figure:
     """Show how often each of the discrete actions is taken."""
     figure, axes = _panel(3.4, 2.3, "number of the action", "rows")
     axes.bar(range(len(taken)), taken, color=INK, width=max(0.8, len(taken) / 150))  # never too thin to be seen
-    grid_lines(axes)
     axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
     axes.set_xlim(-0.7, len(taken) - 0.3)
     return figure
@@ -198,7 +187,7 @@ def choice_bars(taken: Sequence[int]) -> Figure:
 @STYLED
 def coverage_map(seen: Coverage) -> Figure:
     """Show how many states lie where."""
-    figure, axes = _panel(4.5, 4.0, *seen.axes)
+    figure, axes = _panel(4.5, 4.0, *seen.axes, grid=False)
     counts, xs, ys = np.histogram2d(seen.points[:, 0], seen.points[:, 1], bins=80)
     known, colours = np.ma.masked_equal(counts.T, 0), LogNorm(1, max(counts.max(), 2))
     image = axes.pcolormesh(xs, ys, known, cmap="viridis_r", norm=colours, rasterized=True)
@@ -222,7 +211,6 @@ def column_ranges(columns: Sequence[Column]) -> Figure:
     if max(abs(low).max(), abs(high).max()) > 50:
         axes.set_xscale("symlog", linthresh=1)
         axes.xaxis.set_major_locator(MaxNLocator(5))
-    grid_lines(axes)
     axes.set_yticks(places, [column.name for column in columns], parse_math=False)
     axes.set_ylim(len(columns) - 0.4, -0.6)
     if dead.any():

@@ -30,11 +30,7 @@ _PAGES = Environment(loader=_FOLDER, autoescape=True, undefined=StrictUndefined,
 template = _PAGES.get_template
 """A page by name, to fill in; what goes into it is escaped."""
 MEASURES = ("return", "score", "success_rate", "episode_length")
-STATISTICS = {
-    "mean": "Mean",
-    "std": "Standard deviation",
-    "iqm": "Interquartile mean (IQM)",
-}
+STATISTICS = {"mean": "Mean", "std": "Standard deviation", "iqm": "Interquartile mean (IQM)"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,10 +99,8 @@ def summary(report: Report) -> str:
     else:
         says = f"{name} trained without a simulator: no rollouts"
     details = [f"{seeds}{SPACE}seed{'' if seeds == 1 else 's'}"] if seeds else []
-    if _present(result.get("steps")):
-        details.append(f"{_number(result['steps'], 0)}{SPACE}steps")
-    if _present(result.get("seconds")):
-        details.append(_duration(result["seconds"]))
+    details += [f"{_number(result['steps'], 0)}{SPACE}steps"] if _present(result.get("steps")) else []
+    details += [_duration(result["seconds"])] if _present(result.get("seconds")) else []
     return ", ".join([says, *details]) + "."
 
 
@@ -198,21 +192,14 @@ def _curve(evaluations: Table) -> Picture | None:
     column = curves.curve_column(evaluations)
     if column is None:
         return None
-    seeds = len(np.unique(np.asarray(evaluations["seed"])))
-    label = AXIS_LABELS[column]
+    seeds, label = len(np.unique(np.asarray(evaluations["seed"]))), AXIS_LABELS[column]
     spread = f"mean of {seeds} seeds, with their range" if seeds > 1 else "one seed"
-    return picture(
-        curves.learning_curve(evaluations, column),
-        f"Evaluation during training: {label}, {spread}.",
-        f"Line chart of {label} against the training step, {spread}.",
-    )
+    alt = f"Line chart of {label} against the training step, {spread}."
+    return picture(curves.learning_curve(evaluations, column), f"Evaluation during training: {label}, {spread}.", alt)
 
 
 def _metrics(metrics: Table) -> list[Picture]:
     """Draw one figure a metric, so that the page can wrap them to its width."""
-    if not len(metrics.get("step", ())):
-        return []
-    return [
-        picture(curves.metric_curves(metrics, [name]), name, f"Line chart of {name} against the training step.")
-        for name in curves.metric_names(metrics)
-    ]
+    names = curves.metric_names(metrics) if len(metrics.get("step", ())) else []
+    alt = "Line chart of {} against the training step."
+    return [picture(curves.metric_curves(metrics, [name]), name, alt.format(name)) for name in names]

@@ -118,8 +118,7 @@ def _ours(episodes: list[dict[str, Any]], record: dict[str, Any], actions: Any, 
         part |= {field: np.asarray(infos[field]) for field in ("next_valid", "next_observations") if field in infos}
         parts.append(part)
     rows, facts = _joined(parts), read_facts(record)
-    if facts["action_count"] is None:
-        facts |= {"action_low": actions.low, "action_high": actions.high}
+    facts |= {"action_low": actions.low, "action_high": actions.high} if facts["action_count"] is None else {}
     for field in ("actions", "rewards"):
         if not record[field]:
             del rows[field]
@@ -130,7 +129,10 @@ def _others(
     episodes: list[dict[str, Any]], states: Any, actions: Any, columns: Columns, name: str, env: dict[str, Any]
 ) -> Dataset:
     """A set of somebody else's."""
-    maze = _maze(states, name, env)
+    words = (str(env.get("id", "")) + name).lower().replace("_", "").replace("-", "")
+    # Which of the mazes that go on after success this is, if any.
+    goals = isinstance(states, spaces.Dict) and set(states.spaces) == GOAL_KEYS
+    maze = next((maze for maze in MAZES if goals and maze in words), None)
     flat, names = _flattener(states, columns.observations or (MAZES[maze] if maze else ()), name)
     if isinstance(states, spaces.Box):
         names = ()  # its numbers have no names of their own
@@ -179,14 +181,6 @@ def _joined(parts: list[dict[str, np.ndarray]]) -> dict[str, Any]:
     return {field: np.concatenate([part[field] for part in parts]) for field in parts[0]}
 
 
-def _maze(states: Any, name: str, env: dict[str, Any]) -> str | None:
-    """Which of the mazes that go on after success this is, if any."""
-    if not isinstance(states, spaces.Dict) or set(states.spaces) != GOAL_KEYS:
-        return None
-    words = (str(env.get("id", "")) + name).lower().replace("_", "").replace("-", "")
-    return next((maze for maze in MAZES if maze in words), None)
-
-
 def _ended_by_success(rows: dict[str, np.ndarray], seen: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The rows with a terminal where the goal is reached, and without those that began there."""
     at, goal = np.asarray(seen["achieved_goal"]), np.asarray(seen["desired_goal"])[:-1]
@@ -220,10 +214,9 @@ def _flattener(space: Any, keys: tuple[str, ...], name: str) -> tuple[Callable[[
 
 def write(dataset: Dataset, path: Path, progress: Count | None = None) -> None:
     """A folder that Minari reads; what is absent is written as NaN, so that nobody takes it for zeros."""
-    size = dataset.action_size or 1
-    low = np.full(size, -1, np.float32) if dataset.action_low is None else dataset.action_low
-    high = np.full(size, 1, np.float32) if dataset.action_high is None else dataset.action_high
-    count = dataset.action_count
+    size, count = dataset.action_size or 1, dataset.action_count
+    low = -np.ones(size, np.float32) if dataset.action_low is None else dataset.action_low
+    high = np.ones(size, np.float32) if dataset.action_high is None else dataset.action_high
     path = path.resolve()  # Minari does not find its files by a relative path
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
@@ -255,11 +248,8 @@ def _buffers(dataset: Dataset, action_size: int, progress: Count | None) -> Iter
     exact = np.array_equal(dataset.next_observations[:-1][inside], dataset.observations[1:][inside])
     for first, length in zip(dataset.episode_starts, dataset.episode_lengths, strict=True):
         part = slice(first, first + length)
-        infos: dict[str, Any] = {}
-        if not dataset.next_valid[part].all():
-            infos["next_valid"] = dataset.next_valid[part]
-        if not exact:
-            infos["next_observations"] = dataset.next_observations[part]
+        kept = {"next_valid": not dataset.next_valid[part].all(), "next_observations": not exact}
+        infos = {column: getattr(dataset, column)[part] for column, needed in kept.items() if needed}
         yield EpisodeBuffer(
             observations=np.append(dataset.observations[part], dataset.next_observations[part][-1:], axis=0),
             actions=actions[part],

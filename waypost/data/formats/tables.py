@@ -68,18 +68,14 @@ def _values(column: Any, field: str, name: str) -> np.ndarray:
     kind = column.type
     if pa.types.is_dictionary(kind):
         column, kind = column.cast(kind.value_type), kind.value_type
-    if _is_list(kind):
-        return _matrix(column, field, name)
     if pa.types.is_null(kind):
         return np.full(len(column), np.nan)
     if pa.types.is_decimal(kind):
         column = column.cast(pa.float64())
     if pa.types.is_boolean(kind) and column.null_count:
         column = column.cast(pa.float32())
-    return np.asarray(column.to_numpy())
-
-
-def _matrix(column: Any, field: str, name: str) -> np.ndarray:
+    if not _is_list(kind):
+        return np.asarray(column.to_numpy())
     if column.null_count:
         raise WaypostError(f"{name}: {field!r} has no value in {column.null_count} rows")
     lengths = pc.unique(pc.list_value_length(column)).to_pylist()

@@ -39,14 +39,11 @@ def inspect(source: Source, supports: Sequence[Support] = (), columns: Columns |
     found = [*broken, *checked, *repeated(repeats, len(dataset))]
     rewards, lengths = data.rewards, Spread.of(dataset.episode_lengths)
     assert lengths is not None
+    same = ("name", "task", "observation_size", "action_size", "action_count")
     return Inspection(
-        name=dataset.name,
-        task=dataset.task,
+        **{fact: getattr(dataset, fact) for fact in same},
         rows=len(dataset),
         episodes=len(dataset.episode_starts),
-        observation_size=dataset.observation_size,
-        action_size=dataset.action_size,
-        action_count=dataset.action_count,
         taken=tuple(map(int, data.taken)),
         lengths=lengths,
         returns=None if rewards is None else Spread.of(data.dataset.episode_returns),

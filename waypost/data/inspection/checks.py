@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import tomllib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -10,66 +13,13 @@ from waypost.data.dataset import Dataset
 from waypost.data.inspection.findings import Finding, Level, percent
 from waypost.data.inspection.measurements import SAMPLE, STRIP, Measurements, ranges
 from waypost.data.validation import bad_rows, blocks
-from waypost.types import Flags
 
 SHOWN = 5
 """Row numbers or names a finding lists."""
 LARGE = 1e4
 """Numbers above this are too large for a network to read as they are."""
 
-TEXTS: dict[Level, dict[str, str]] = {
-    "error": {
-        "not-finite": "{column} are NaN or infinite in {bad} of {rows} rows{which}: remove or repair them",
-    },
-    "warning": {
-        "no-reward-signal": "{why}: nothing tells good from bad; check that the reader takes the right array, or "
-        "relabel the data with the task's rewards",
-        "extreme-scale of rewards": "rewards reach {largest:.3g}: values will be too large to learn; divide the "
-        "rewards, or train with --rewards return-range",
-        "extreme-scale": "observations reach {largest:.3g} ({which}): give them in other units, or train with "
-        "standardised observations; replace a number that stands for 'missing'",
-        "actions-outside": "actions leave their bounds by up to {by:.3g} in {share} of the rows ({which}): a policy "
-        "cannot do what it is shown there; correct action_low and action_high, or clip or rescale the actions",
-        "discrete-actions": "actions look discrete, 0 to {largest}, and are read as continuous: if they are discrete, "
-        "say --columns.choices {count} (in Python: data.with_action_count({count})), else --columns.choices 0",
-        "dead-actions of discrete": "only action {action} of {count} is ever taken: there is nothing to choose; check "
-        "that the reader takes the right column",
-        "dead-actions": "{dead} of {size} actions never change ({which}): leave them out, or check that the reader "
-        "fills them",
-        "dead-columns": "{dead} of {size} observation columns never change ({which}): leave them out, or check that "
-        "the reader fills them",
-        "unmarked-resets": "the state jumps inside episodes at {places} places or more, as if new episodes began "
-        "unmarked: mark the last row of every episode in timeouts (recording stopped) or terminals (the task ended)",
-        "next-state-of-another-episode": "at the end of {episodes} episodes or more, the next state is the first state "
-        "of the next episode: leave next_observations out, or mark these rows 0 in next_valid",
-        "nothing-moves": "the next state equals the state in {share} of the rows: check that next_observations are not "
-        "a copy of observations, and that the recording is not mostly idle",
-        "mostly-terminal": "{share} of the rows are terminal: if the file stores masks (1 where the task goes on), "
-        "store 1 - mask as terminals",
-        "timeouts-as-terminals": "{ended} of {episodes} episodes are terminal after exactly {longest} rows: if a time "
-        "limit ended them, mark them as timeouts, not terminals, or values will count nothing after that",
-        "unknown-next-states": "{share} of the rows have no known next state and are not used where one is needed: "
-        "store next_observations to use them",
-        "repeated-transitions": "{share} of the rows repeat an earlier transition exactly and count twice: if a file "
-        "was read or merged twice, read it once",
-    },
-    "note": {
-        "reader": "{note}",
-        "constant-rewards": "all rewards are {reward:g}: only how soon an episode ends tells good from bad",
-        "sparse-rewards": "only {share} of the rewards are not 0: for a goal task, --rewards goal makes every step "
-        "before the goal cost 1",
-        "unused-actions": "{unused} of {count} discrete actions are never taken ({which}): nothing can be learned "
-        "about them",
-        "saturated-actions": "actions are at a bound in up to {share} of the rows ({which}): a bang-bang controller, "
-        "or actions clipped to bounds that are too narrow; then record them before clipping or correct the bounds",
-        "terminal-runs": "{episodes} episodes are a single terminal row after another terminal, as in a recording that "
-        "went on at the goal: lengths, returns and shares of episodes count each; keep the first of a run to avoid it",
-        "duplicate-columns": "columns hold the same numbers ({which}): leave one of each out, or check that the reader "
-        "fills them",
-        "one-episode": "all rows are one episode: if the recording holds several, mark their last rows in terminals or "
-        "timeouts",
-    },
-}
+TEXTS: dict[Any, dict[str, str]] = tomllib.loads(Path(__file__).with_name("texts.toml").read_text())
 """What findings say, by level and name; a word after the name tells apart what goes by the same one."""
 
 
@@ -77,9 +27,8 @@ def finding(what: str, where: np.ndarray | int, level: Level | None = None, **va
     """A finding about some rows, or about so many of something; `values` are put into its text."""
     usual = next(each for each, texts in TEXTS.items() if what in texts)
     text, name = TEXTS[usual][what].format(**values), what.partition(" ")[0]
-    if isinstance(where, np.ndarray):
-        return Finding(level or usual, name, text, tuple(map(int, where[:SHOWN])), len(where))
-    return Finding(level or usual, name, text, count=where)
+    rows, count = ((), where) if isinstance(where, int) else (tuple(map(int, where[:SHOWN])), len(where))
+    return Finding(level or usual, name, text, rows, count)
 
 
 def listed(names: Iterable[str]) -> str:
@@ -95,9 +44,6 @@ def no_signal(dataset: Dataset) -> str:
     if low[0] == 0:
         return "all rewards are 0"
     return "" if dataset.terminals.any() else f"all rewards are {low[0]:g} and no row is terminal"
-
-
-# -- quick checks --------------------------------------------------------------------------------
 
 
 def _reader(data: Measurements) -> Iterator[Finding]:
@@ -175,8 +121,8 @@ def _scales(data: Measurements) -> Iterator[Finding]:
         yield finding("extreme-scale", len(large), largest=np.nanmax(size), which=which)
 
 
-def _jumps(data: Measurements) -> Iterator[Finding]:
-    dataset, (jumps, _) = data.dataset, data.motion
+def _motion(data: Measurements) -> Iterator[Finding]:
+    dataset, (jumps, motionless) = data.dataset, data.motion
     inside = np.flatnonzero(jumps & ~dataset.ends)
     if len(inside):
         yield finding("unmarked-resets", inside, places=len(inside))
@@ -184,12 +130,9 @@ def _jumps(data: Measurements) -> Iterator[Finding]:
     across = at_ends[(dataset.next_observations[at_ends] == dataset.observations[at_ends + 1]).all(axis=1)]
     if len(across):
         yield finding("next-state-of-another-episode", across, episodes=len(across))
-
-
-def _stillness(data: Measurements) -> Iterator[Finding]:
-    still = np.flatnonzero(data.motion[1])
-    if len(still) >= 0.5 * len(data.dataset):
-        yield finding("nothing-moves", still, share=percent(len(still) / len(data.dataset)))
+    still = np.flatnonzero(motionless)
+    if len(still) >= 0.5 * len(dataset):
+        yield finding("nothing-moves", still, share=percent(len(still) / len(dataset)))
 
 
 def _endings(data: Measurements) -> Iterator[Finding]:
@@ -205,18 +148,12 @@ def _endings(data: Measurements) -> Iterator[Finding]:
     longest = int(lengths.max())
     at_limit = terminal & (lengths == longest)
     other = np.bincount(lengths[terminal & (lengths < longest)]).max(initial=0)
-    if longest > 1 and at_limit.sum() >= max(5, 5 * other) and not _rewarded_apart(dataset, at_limit):
-        counts = {"ended": at_limit.sum(), "episodes": len(lengths), "longest": longest}
-        yield finding("timeouts-as-terminals", lasts[at_limit], **counts)
-
-
-def _rewarded_apart(dataset: Dataset, episodes: Flags) -> bool:
-    """Whether those episodes' last rewards are above all rewards before: then a goal, not a clock, ended them."""
-    if dataset.rewards is None:
-        return False
-    last = np.zeros(len(dataset), bool)
-    last[np.flatnonzero(dataset.ends)[episodes]] = True
-    return bool(dataset.rewards[last].min() > dataset.rewards[~last].max(initial=-np.inf))
+    if longest == 1 or at_limit.sum() < max(5, 5 * other):
+        return
+    rows, rewards = lasts[at_limit], dataset.rewards
+    # Where their last rewards are above all rewards before, a goal and not a clock ended these episodes.
+    if rewards is None or not rewards[rows].min() > np.delete(rewards, rows).max(initial=-np.inf):
+        yield finding("timeouts-as-terminals", rows, ended=len(rows), episodes=len(lengths), longest=longest)
 
 
 def _unknown(data: Measurements) -> Iterator[Finding]:
@@ -226,15 +163,8 @@ def _unknown(data: Measurements) -> Iterator[Finding]:
         yield finding("unknown-next-states", rows, "warning" if share >= 0.1 else "note", share=percent(share))
 
 
-Check = Callable[[Measurements], Iterator[Finding]]
-QUICK: tuple[Check, ...] = (
-    *(_reader, _rewards, _outside, _discrete, _unused, _dead),
-    *(_scales, _jumps, _stillness, _endings, _unknown),
-)
+QUICK = (_reader, _rewards, _outside, _discrete, _unused, _dead, _scales, _motion, _endings, _unknown)
 """What training checks before it begins."""
-
-
-# -- thorough checks -----------------------------------------------------------------------------
 
 
 def _sparse(data: Measurements) -> Iterator[Finding]:
@@ -263,7 +193,7 @@ def _duplicates(data: Measurements) -> Iterator[Finding]:
         yield finding("duplicate-columns", len(twins), which=listed(twins))
 
 
-THOROUGH: tuple[Check, ...] = (_sparse, _saturated, _one_episode, _duplicates)
+THOROUGH = (_sparse, _saturated, _one_episode, _duplicates)
 """What an inspection checks besides."""
 
 

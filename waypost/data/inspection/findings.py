@@ -156,37 +156,32 @@ class Inspection:
     def facts(self) -> list[tuple[str, str]]:
         """The summary in words: what it is about, and what there is."""
         continuous = f"{self.action_size} continuous" if self.action_size else "none"
-        facts = [
-            ("transitions", grouped(self.rows)),
-            ("episodes", grouped(self.episodes)),
-            ("observations", f"{self.observation_size} columns"),
-            ("actions", f"{self.action_count} discrete" if self.action_count else continuous),
-            ("episode length", str(self.lengths)),
-            ("return", str(self.returns or "no rewards")),
-        ]
-        if self.nonzero_rewards is not None and self.distinct_rewards is not None:
-            values = f"{grouped(self.distinct_rewards)} distinct value{'s' if self.distinct_rewards != 1 else ''}"
-            facts.append(("rewards", f"{percent(self.nonzero_rewards)} nonzero, {values}"))
-        facts += [
-            ("terminals", grouped(self.terminals)),
-            ("timeouts", grouped(self.timeouts)),
-            ("unknown next states", f"{grouped(self.unknown_next)} ({percent(self.unknown_next / self.rows)})"),
-            ("repeated transitions", percent(self.repeated)),
-        ]
-        if self.saturation:
-            facts.append(("actions at a bound", f"up to {percent(max(self.saturation))} of the rows"))
-        if self.taken:
-            facts.append(("actions taken", self._often()))
-        return facts
+        values = f"{grouped(self.distinct_rewards or 0)} distinct value{'s' if self.distinct_rewards != 1 else ''}"
+        facts = {
+            "transitions": grouped(self.rows),
+            "episodes": grouped(self.episodes),
+            "observations": f"{self.observation_size} columns",
+            "actions": f"{self.action_count} discrete" if self.action_count else continuous,
+            "episode length": str(self.lengths),
+            "return": str(self.returns or "no rewards"),
+            "rewards": self.nonzero_rewards is not None and f"{percent(self.nonzero_rewards)} nonzero, {values}",
+            "terminals": grouped(self.terminals),
+            "timeouts": grouped(self.timeouts),
+            "unknown next states": f"{grouped(self.unknown_next)} ({percent(self.unknown_next / self.rows)})",
+            "repeated transitions": percent(self.repeated),
+            "actions at a bound": self.saturation and f"up to {percent(max(self.saturation))} of the rows",
+            "actions taken": self.taken and self._often(),
+        }
+        return [(what, words) for what, words in facts.items() if isinstance(words, str)]
 
     def _often(self) -> str:
         """How often each action is taken; of many actions, only the most frequent ones."""
-        shares = [(number, percent(times / max(sum(self.taken), 1))) for number, times in enumerate(self.taken)]
-        if len(shares) <= MOST_LISTED:
-            return ", ".join(f"{number} in {share}" for number, share in shares)
-        often = sorted(shares, key=lambda each: -self.taken[each[0]])[:MOST_LISTED]
-        words = ", ".join(f"{number} in {share}" for number, share in often)
-        return f"most often {words}; {grouped(self.taken.count(0))} of {grouped(len(shares))} never"
+        numbers = range(len(self.taken))
+        many = len(numbers) > MOST_LISTED
+        listed = sorted(numbers, key=lambda number: -self.taken[number])[:MOST_LISTED] if many else numbers
+        words = ", ".join(f"{number} in {percent(self.taken[number] / max(sum(self.taken), 1))}" for number in listed)
+        never = f"{grouped(self.taken.count(0))} of {grouped(len(numbers))} never"
+        return f"most often {words}; {never}" if many else words
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON: null for NaN, lists for tuples."""

@@ -63,11 +63,8 @@ class Measurements:
         if self.bounded is None:
             return np.zeros(0)
         actions, low, high = self.bounded
-        edge = EDGE * (high - low)
-        at_bound = sum(
-            ((abs(strip - low) <= edge) | (abs(strip - high) <= edge)).sum(axis=0)
-            for _, strip in blocks(actions, STRIP)
-        )
+        edge, strips = EDGE * (high - low), (strip for _, strip in blocks(actions, STRIP))
+        at_bound = sum(((abs(s - low) <= edge) | (abs(s - high) <= edge)).sum(axis=0) for s in strips)
         return np.where(high > low, at_bound / len(actions), 0.0)
 
     @cached_property
@@ -151,13 +148,11 @@ def ranges(values: np.ndarray) -> tuple[Floats, Floats]:
 
 def infinities_as_nan(dataset: Dataset) -> Dataset:
     """The same data with NaN for every infinity, so that one test finds what is missing."""
-    columns = ("observations", "next_observations", "actions", "rewards", "action_low", "action_high")
-    arrays = {column: getattr(dataset, column) for column in columns if getattr(dataset, column) is not None}
-    changed: dict[str, Any] = {
-        column: np.where(np.isfinite(values), values, np.float32(np.nan))
-        for column, values in arrays.items()
-        if len(bad_rows(values))
-    }
+    changed: dict[str, Any] = {}
+    for column in ("observations", "next_observations", "actions", "rewards", "action_low", "action_high"):
+        values = getattr(dataset, column)
+        if values is not None and len(bad_rows(values)):
+            changed[column] = np.where(np.isfinite(values), values, np.float32(np.nan))
     return replace(dataset, **changed)
 
 

@@ -176,12 +176,7 @@ def _rectangles(cells: Flags) -> list[Rectangle]:
     return found
 
 
-IDS = {
-    Variant.PLAIN: "waypost/FourRooms-v0",
-    Variant.RIVER: "waypost/FourRoomsRiver-v0",
-    Variant.KEY: "waypost/FourRoomsKey-v0",
-}
-
+IDS = {variant: f"waypost/FourRooms{name}-v0" for variant, name in zip(Variant, ("", "River", "Key"), strict=True)}
 for _variant, _id in IDS.items():
     if _id not in gym.registry:
         gym.register(

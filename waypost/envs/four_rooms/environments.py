@@ -137,7 +137,12 @@ class FourRoomsVector(gym.vector.VectorEnv[Floats, Floats, NDArray[Any]]):
         success = rewards > 0
         infos: dict[str, Any] = {}
         if mode == AutoresetMode.SAME_STEP and self._finished.any():
-            infos = self._final_infos(success)
+            # How the episodes that end now ended, before their first observations take their place.
+            over, last = self._finished, np.full(self.num_envs, None, object)
+            for i in np.flatnonzero(over):
+                last[i] = self._observations[i].copy()
+            ended = {"success": success & over, "_success": over.copy()}
+            infos = {"final_obs": last, "_final_obs": over.copy(), "final_info": ended, "_final_info": over.copy()}
             success = success & ~self._finished
             self._restart(self._finished)
         infos |= {"success": success, "_success": np.ones(self.num_envs, bool)}
@@ -158,19 +163,6 @@ class FourRoomsVector(gym.vector.VectorEnv[Floats, Floats, NDArray[Any]]):
         self._elapsed[chosen] = 0
         # A new array, because the flags of the last step are in the caller's hands.
         self._finished = self._finished & ~mask
-
-    def _final_infos(self, success: Flags) -> dict[str, Any]:
-        """How the episodes that end now ended, before their first observations take their place."""
-        over = self._finished
-        observations = np.full(self.num_envs, None, object)
-        for i in np.flatnonzero(over):
-            observations[i] = self._observations[i].copy()
-        return {
-            "final_obs": observations,
-            "_final_obs": over.copy(),
-            "final_info": {"success": success & over, "_success": over.copy()},
-            "_final_info": over.copy(),
-        }
 
 
 def _reset_mask(mask: Any, num_envs: int) -> Flags:
