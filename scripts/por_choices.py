@@ -68,7 +68,7 @@ def main() -> None:
                 evaluation=PROTOCOLS[data],
                 out=out,
                 resume=True,
-                progress=TrainingBar(),
+                callback=TrainingBar(),
                 guide_target=form,
                 observation_scaling=scaling,
                 target_rate=rate,

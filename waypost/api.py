@@ -33,17 +33,17 @@ def compare(
     callbacks: Sequence[Callback] = (),
     **options: Any,
 ) -> Comparison:
-    found = comparison.compare(data, algorithms, out=out, progress=Callbacks(RunPage(), *callbacks), **options)
+    found = comparison.compare(data, algorithms, out=out, callback=Callbacks(RunPage(), *callbacks), **options)
     write_comparison(found, Path(out))
     return found
 
 
 def adapt(run: str | Path, data: Any = None, *, callbacks: Sequence[Callback] = (), **options: Any) -> Adaptation:
-    return adaptation.adapt(run, data, progress=Callbacks(RunPage(), *callbacks), **options)
+    return adaptation.adapt(run, data, callback=Callbacks(RunPage(), *callbacks), **options)
 
 
 def paper(name: str, out: str | Path, *, callbacks: Sequence[Callback] = (), **options: Any) -> Record:
-    record = experiments.run(name, out, progress=Callbacks(RunPage(), *callbacks), **options)
+    record = experiments.run(name, out, callback=Callbacks(RunPage(), *callbacks), **options)
     write_gallery(Path(out))
     return record
 

@@ -54,7 +54,7 @@ def run_compare(command: options.Compare) -> None:
         steps=command.steps,
         evaluation=command.evaluation.on_top_of,
         settings=read_settings(command.settings) if command.settings else None,
-        progress=TrainingBar(),
+        callback=TrainingBar(),
     )
     write_comparison(comparison, command.out)
     show_comparison(comparison)
@@ -75,7 +75,7 @@ def run_paper(command: options.Paper) -> None:
             **asked,
             algorithms=command.algos,
             evaluation=command.evaluation.given,
-            progress=TrainingBar(),
+            callback=TrainingBar(),
             counting=counting_bar,
         )
         write_gallery(command.out)
@@ -123,7 +123,7 @@ def run_adapt(command: options.Adapt) -> None:
 
     out = command.out or Path(f"{command.run}-adapted")
     given = {name: value for name, value in vars(command).items() if value is not None and name != "json"}
-    adapted = adapt(**{**given, "out": out}, progress=TrainingBar())
+    adapted = adapt(**{**given, "out": out}, callback=TrainingBar())
     show(adapted.run.result)
     screen.print(adapted.words(), f"report: {out / 'report.html'}", sep="\n", soft_wrap=True)
     _print_json(command.json, adapted.to_json())

@@ -61,7 +61,7 @@ def adapt(
     rewards: Convention | Literal["task"] | None = None,
     steps: int | None = None,
     seeds: int | Sequence[int] | None = None,
-    progress: Callback | None = None,
+    callback: Callback | None = None,
     **settings: Any,
 ) -> Adaptation:
     """Train V and guide of a POR run again, for a new reward or with other data; the executor is its first seed's.
@@ -97,7 +97,7 @@ def adapt(
         init=run,
         config=replace(before.config, training="guide", executor_inputs=inputs, **settings),
     )
-    outcome = execute(planned, dataset, out, resume, progress)
+    outcome = execute(planned, dataset, out, resume, callback)
     record = Path(run) / "result.json"
     seconds_before = float(read_json(record)["seconds"]) if record.is_file() else None
     return Adaptation(outcome, outcome.result["seconds"], seconds_before)

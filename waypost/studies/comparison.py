@@ -172,7 +172,7 @@ def compare(
     steps: int | None = None,
     evaluation: Protocol | Callable[[Protocol], Protocol] | None = None,
     settings: Mapping[str, Mapping[str, Any]] | None = None,
-    progress: Callback | None = None,
+    callback: Callback | None = None,
 ) -> Comparison:
     """Train and evaluate every algorithm on every data set; finished runs are only read.
 
@@ -187,7 +187,7 @@ def compare(
     settings     for each algorithm's name, settings on top of its preset
     An algorithm that cannot learn from a data set, or diverges there, gets a note in place of numbers.
     """
-    progress = progress or Callback()
+    callback = callback or Callback()
     names = tuple(dict.fromkeys(algorithms or ALGORITHMS))
     given = settings or {}
     for name in (*names, *given):
@@ -209,14 +209,14 @@ def compare(
             f"{', '.join(map(str, data))}: two of these would share a folder; give the files different names"
         )
     found: dict[str, list[Entry]] = {}
-    for source, name in in_turn(list(plans), "training", progress):
+    for source, name in in_turn(list(plans), "training", callback):
         planned = plans[source, name]
         protocol = evaluation(planned.evaluation) if callable(evaluation) else evaluation
         planned = replace(planned, evaluation=protocol or planned.evaluation)
         if steps is not None:
             planned = with_total_updates(planned, steps)
         try:
-            run = execute(planned, source, Path(out) / Path(source).stem / name, resume=True, callback=progress)
+            run = execute(planned, source, Path(out) / Path(source).stem / name, resume=True, callback=callback)
             measure = "score" if run.result["mean"]["score"] is not None else "return"
             # Computed from the seeds: the result.json of an older run has intervals where there should be none.
             values = tuple(each[measure] for each in run.result["per_seed"])
@@ -224,7 +224,7 @@ def compare(
             spent = {"steps": total_updates(run.plan), "seconds": run.result["seconds"]}
             entry = Entry(source, name, measure, values, **summary, **spent, run=run)
         except WaypostError as error:
-            progress.note(f"{name} on {source}: {error}")
+            callback.note(f"{name} on {source}: {error}")
             entry = Entry(source, name, note=str(error))
         found.setdefault(source, []).append(entry)
     entries = [entry for same_data in found.values() for entry in _ranked(same_data)]

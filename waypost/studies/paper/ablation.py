@@ -56,7 +56,7 @@ Scores = Mapping[tuple[str, Variant], Score]
 def run(context: Context) -> Outcome:
     scores: dict[tuple[str, Variant], Score] = {}
     rows: list[Row] = []
-    for data in in_turn(context.data, "data set", context.progress):
+    for data in in_turn(context.data, "data set", context.callback):
         dataset = trainings.load_data(context, data)
         for variant in VARIANTS:
             seen = executor_data(dataset, variant)

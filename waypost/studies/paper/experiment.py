@@ -98,7 +98,7 @@ class Context:
     size: Size
     runs: Path
     """Folder for run directories, DATA/KIND as in the folder of a comparison."""
-    progress: Callback
+    callback: Callback
     """Told about trainings."""
     counting: Counting
     """Told about everything else that takes a while."""
@@ -136,7 +136,7 @@ class Context:
         if self.size.steps is not None:
             planned = with_total_updates(planned, self.size.steps)
         place = self.runs / (label or f"{Path(planned.data).stem}/{algorithm}")
-        run = execute(planned, data, place, resume=True, callback=self.progress)
+        run = execute(planned, data, place, resume=True, callback=self.callback)
         self.seconds[place] = run.result["seconds"]
         return run
 

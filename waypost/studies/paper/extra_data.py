@@ -64,7 +64,7 @@ Scores = Mapping[tuple[str, str, str], Score]
 def run(context: Context) -> Outcome:
     scores: dict[tuple[str, str, str], Score] = {}
     rows: list[Row] = []
-    for data in in_turn(context.data, "data set", context.progress):
+    for data in in_turn(context.data, "data set", context.callback):
         given = parts(trainings.load_data(context, data))
         for algorithm, scheme in ((name, scheme) for name in context.algorithms for scheme in SCHEMES[name]):
             train = partial(_train, context, data, given, algorithm, scheme)

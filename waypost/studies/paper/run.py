@@ -89,7 +89,7 @@ def run(
     settings: str | Path | None = None,
     runs: str | Path | None = None,
     evaluation: Mapping[str, int] | None = None,
-    progress: Callback | None = None,
+    callback: Callback | None = None,
     counting: Counting = _silent,
 ) -> Record:
     """Run an experiment and write its files; the same call resumes an interrupted one.
@@ -123,7 +123,7 @@ def run(
         raise WaypostError(f"{folder}: holds the full form of {name}; choose another --out for the quick one")
     begun, place = time.monotonic(), Path(runs) if runs else folder / "runs" / ("quick" if quick else "full")
     context = Context(
-        size, place, progress or Callback(), counting, sets, names, tables, lambda usual: replace(usual, **protocol)
+        size, place, callback or Callback(), counting, sets, names, tables, lambda usual: replace(usual, **protocol)
     )
     outcome = chosen.run(context)
     options = {"seeds": seeds, "steps": steps, "data": data, "algos": algorithms, "settings": settings, "runs": runs}

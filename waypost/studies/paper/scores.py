@@ -101,7 +101,7 @@ def attempt(context: Context, data: str, kind: str, train: Callable[[], Run | Se
     try:
         trained = train()
     except WaypostError as error:
-        context.progress.note(f"{kind} on {data}: {error}")
+        context.callback.note(f"{kind} on {data}: {error}")
         return Score(data, kind, note=str(error))
     runs = (trained,) if isinstance(trained, Run) else tuple(trained)
     values = [each["score"] for run in runs for each in run.result["per_seed"]]
@@ -121,12 +121,12 @@ def score_each(
     context: Context, pairs: Sequence[tuple[str, str]], train: Callable[[str, str], Score]
 ) -> Sequence[Score]:
     """What `train` gives for each pair of data set and kind of agent."""
-    return require_results([train(data, kind) for data, kind in in_turn(pairs, "training", context.progress)])
+    return require_results([train(data, kind) for data, kind in in_turn(pairs, "training", context.callback)])
 
 
 def load_data(context: Context, data: str) -> Dataset:
     """The data of that name, recorded now if they never were, with the task they are evaluated on."""
-    return load(data, progress=context.progress.recording).named(data, row_of(data))
+    return load(data, progress=context.callback.recording).named(data, row_of(data))
 
 
 def preset_of_part(data: str) -> str | None:
