@@ -26,6 +26,9 @@ from samples import walk
 import waypost.recording  # noqa: F401 (data made here are known by name)
 from waypost.data.dataset import Dataset
 
+# Tracing makes many small objects that live for long: looking for garbage among them so often finds none.
+gc.set_threshold(100_000, 50, 100)
+
 
 @pytest.fixture
 def dataset() -> Dataset:

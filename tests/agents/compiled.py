@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import jax
+import numpy as np
 
 from waypost.agents.agent import Agent, Algorithm, Stage
 
@@ -18,6 +20,12 @@ _programs: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
 def init(algorithm: Any, key: jax.Array = FIRST) -> Any:
     return _program(algorithm, None, algorithm.init)(key)
+
+
+def blank(algorithm: Any) -> Any:
+    """A first state whose networks hold zeros, for tests that draw their own: there is nothing to compile."""
+    with patch.object(jax.random, "uniform", lambda key, shape, **_: np.zeros(shape, np.float32)):
+        return algorithm.init(FIRST)
 
 
 def update(algorithm: Any, stage: Stage | int, state: Any, batch: Any, key: jax.Array) -> Any:

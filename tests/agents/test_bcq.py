@@ -71,7 +71,7 @@ def begin(data: Dataset | None = None, **settings: Any) -> tuple[BCQ, dict[str, 
     config = Config(**{**SMALL, **settings})
     prepared, spec = BCQ.prepare(config, data or walks())
     algorithm = BCQ(config, spec, 3)
-    state = compiled.init(algorithm)
+    state = compiled.blank(algorithm)
     for part, seed in SEEDS.items():
         state = shake(state, part, seed)
     return algorithm, constrained.columns(prepared), state

@@ -69,7 +69,7 @@ def begin(data: Dataset | None = None, step: int = 1, **settings: Any) -> tuple[
     config = Config(**{**SMALL, **settings})
     prepared, spec = BRAC.prepare(config, data or walks())
     algorithm = BRAC(config, spec, 3)
-    state = compiled.init(algorithm)._replace(step=jnp.asarray(step, jnp.int32))
+    state = compiled.blank(algorithm)._replace(step=jnp.asarray(step, jnp.int32))
     for part, seed in SEEDS.items():
         state = shake(state, part, seed)
     return algorithm, constrained.columns(prepared), state

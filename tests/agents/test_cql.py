@@ -78,7 +78,7 @@ def begin(data: Dataset | None = None, **settings: Any) -> tuple[Config, dict[st
     """The settings, all rows as a batch, and a state as if it had learned before: its target lags behind."""
     config = Config(**{**SMALL, **settings})
     prepared, spec = CQL.prepare(config, data or walks())
-    state = compiled.init(CQL(config, spec, 3))
+    state = compiled.blank(CQL(config, spec, 3))
     for part, seed in SEEDS.items():
         state = shake(state, part, seed)
     return config, constrained.columns(prepared), state

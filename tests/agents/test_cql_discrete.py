@@ -62,7 +62,7 @@ def begin(data: Dataset | None = None, **settings: Any) -> tuple[DiscreteCQL, di
     config = Config(**{**SMALL, **settings})
     prepared, spec = DiscreteCQL.prepare(config, data or discrete())
     algorithm = DiscreteCQL(config, spec, 3)
-    state = compiled.init(algorithm)
+    state = compiled.blank(algorithm)
     state = eqx.tree_at(lambda s: s.agent.critic, state, redrawn(state.agent.critic, 4))
     state = state._replace(target=redrawn(state.target, 16))
     return algorithm, {name: jnp.asarray(column) for name, column in prepared.items()}, state

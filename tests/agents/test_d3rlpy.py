@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import compiled
 import equinox as eqx
 import jax
 import numpy as np
@@ -153,9 +154,7 @@ def begin(name: str) -> tuple[Any, Any, list[dict[str, np.ndarray]]]:
         for first in range(0, len(terminals), rows)
     ]
     algorithm = algorithm_type(config, spec, 1_000)
-    # The initial weights are not needed, and to draw them would only be compiled.
-    with patch.object(jax.random, "uniform", lambda key, shape, **_: np.zeros(shape, np.float32)):
-        state = algorithm.init(jax.random.key(0))
+    state = compiled.blank(algorithm)
     for net, where in NETS[kind].items():
         state = eqx.tree_at(where, state, filled(where(state), stored(arrays, f"before/{net}")))
     if kind == "iql":

@@ -6,7 +6,7 @@ An algorithm's own test file says in SMALL which settings make it tiny, and in C
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from functools import cache, partial
+from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -114,51 +114,63 @@ def outcome(name: str) -> tuple[Any, list[np.ndarray]]:
     return jax.tree.map(np.asarray, subject.states[0]), deeds(subject.agents[0])
 
 
-@cache
-def setting_up(name: str, config: Any) -> tuple[Algorithm, dict[str, Any]]:
-    """The algorithm, and what is known without tracing a program: data and stages."""
-    chosen: type[Algorithm] = ALGORITHMS[name].load()
-    columns, spec = chosen.prepare(config, data(name))
-    algorithm = chosen(config, spec, STEPS)
-    given = {name: column.tobytes() for name, column in columns.items()}
-    return algorithm, {"columns": columns, "spec": spec, "known": [given, spec, algorithm.stages]}
+class Program:
+    """All that settings decide, without running it: data and stages, then computations that have an effect."""
+
+    def __init__(self, name: str, config: Any):
+        self.chosen: type[Algorithm] = ALGORITHMS[name].load()
+        self.config = config
+        self.columns, self.spec = self.chosen.prepare(config, data(name))
+        self.algorithm = self.chosen(config, self.spec, STEPS)
+
+    @cached_property
+    def known(self) -> Any:
+        return {name: column.tobytes() for name, column in self.columns.items()}, self.spec, self.algorithm.stages
+
+    @cached_property
+    def _beginning(self) -> tuple[Any, Any]:
+        return effective(self.algorithm.init, jax.random.key(0))
+
+    @property
+    def beginning(self) -> Any:
+        return self._beginning[0]
+
+    @cached_property
+    def acting(self) -> Any:
+        def acted(agent: Agent, seen: Any) -> Any:
+            actions, memory = agent.act(seen, agent.start(len(seen), GOAL))
+            return actions, agent.receive(memory, jnp.ones(len(seen)))
+
+        agent = jax.eval_shape(lambda: self.chosen.build(self.config, self.spec))
+        return effective(acted, agent, walks().observations[:4])[0]
+
+    @cache  # noqa: B019 (they live as long as the tests)
+    def learning(self, stage: int) -> Any:
+        def updated(state: Any, columns: Any, rows: Any, key: Any) -> Any:
+            batch = self.algorithm.batch(columns, rows, key)
+            return self.algorithm.update(self.algorithm.stages[stage], state, batch, key)[0]
+
+        rows = jnp.arange(self.config.batch_size)
+        return effective(updated, self._beginning[1], self.columns, rows, jax.random.key(0))[0]
+
+    def differs(self, other: Program) -> bool:
+        """In anything; what costs least to find out comes first."""
+        parts = ("known", "beginning", "acting")
+        return any(getattr(self, part) != getattr(other, part) for part in parts) or any(
+            self.learning(stage) != other.learning(stage) for stage in range(len(self.algorithm.stages))
+        )
 
 
 @cache
-def program(name: str, config: Any, part: int) -> Any:
-    """A part of all that the settings decide, without running it: data and stages, then computations with an effect."""
-    algorithm, found = setting_up(name, config)
-    key, rows = jax.random.key(0), jnp.arange(config.batch_size)
-
-    def updated(state: Any, columns: Any, rows: Any, key: Any, stage: Any) -> Any:
-        return algorithm.update(stage, state, algorithm.batch(columns, rows, key), key)[0]
-
-    def acted(agent: Agent, seen: Any) -> Any:
-        actions, memory = agent.act(seen, agent.start(len(seen), GOAL))
-        return actions, agent.receive(memory, jnp.ones(len(seen)))
-
-    if part == 0:
-        return found["known"]
-    if part == 1:
-        return effective(algorithm.init, key)
-    if part == 2:
-        agent = jax.eval_shape(lambda: type(algorithm).build(config, found["spec"]))
-        return effective(acted, agent, walks().observations[:4])
-    state = jax.eval_shape(algorithm.init, key)
-    arguments = state, found["columns"], rows, key
-    return [effective(partial(updated, stage=stage), *arguments) for stage in algorithm.stages]
+def program(name: str) -> Program:
+    return Program(name, tiny(name))
 
 
-def decided_alike(name: str, one: Any, other: Any) -> bool:
-    """Whether two settings come to the same in every part; those that cost little are looked at first."""
-    return all(program(name, one, part) == program(name, other, part) for part in range(4))
-
-
-def effective(function: Any, *arguments: Any) -> tuple[str, list[bytes]]:
-    """The computation a function stands for, without the steps whose results are not used, and its constants."""
-    traced = jax.make_jaxpr(function)(*arguments)
+def effective(function: Any, *arguments: Any) -> tuple[Any, Any]:
+    """The computation a function stands for, without the steps whose results are not used, and the shape of these."""
+    traced, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
     useful, _ = dce_jaxpr(traced.jaxpr, [True] * len(traced.jaxpr.outvars), instantiate=True)
-    return str(useful), [np.asarray(constant).tobytes() for constant in traced.consts]
+    return (str(useful), [np.asarray(constant).tobytes() for constant in traced.consts]), shape
 
 
 def same(one: Any, other: Any) -> bool:
@@ -186,7 +198,7 @@ def test_every_setting_matters(name: str, setting: str) -> None:
     config = tiny(name)
     value = BATCH + 1 if setting == "batch_size" else about(name).CHANGES[setting]
     assert getattr(config, setting) != value
-    assert not decided_alike(name, config, replace(config, **{setting: value}))
+    assert program(name).differs(Program(name, replace(config, **{setting: value})))
 
 
 @pytest.mark.parametrize("name", EACH, scope="module")

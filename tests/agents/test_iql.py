@@ -64,7 +64,7 @@ def begin(config: Config, data: Dataset, steps: int = 3) -> tuple[IQL, dict[str,
     """The algorithm, all its rows as a batch, and a state as if it had learned before: its target is not Q."""
     columns, spec = IQL.prepare(config, data)
     algorithm = IQL(config, spec, steps)
-    state = compiled.init(algorithm)
+    state = compiled.blank(algorithm)
     for part, seed in SEEDS.items():
         state = eqx.tree_at(WHERE[part], state, redrawn(WHERE[part](state), seed))
     return algorithm, {name: jnp.asarray(column) for name, column in columns.items()}, state

@@ -234,6 +234,12 @@ def test_tanh_gaussian_has_mean_and_spread_from_one_network(mapped: bool) -> Non
     assert close(net.mode(X), np.tanh(raw[:, :2]))
 
 
+def test_gaussian_samples_lie_around_the_mean() -> None:
+    net = eqx.tree_at(lambda net: net.log_std, shaken(Gaussian(3, (8,), 2, KEY)), jnp.array([-1.0, 9.0]))
+    noise = np.asarray(jax.random.normal(KEY, (24, 2)), np.float64)
+    assert close(net.sample(X, KEY), mlp(net.mean, X) + np.exp([-1.0, 2.0]) * noise)
+
+
 def test_tanh_gaussian_samples_and_their_likelihoods() -> None:
     net = shaken(TanhGaussian(3, (8,), 2, KEY, (-1.0, 0.5)))
     mean, log_std = (np.asarray(part, np.float64) for part in net(X))

@@ -65,7 +65,7 @@ def begin(config: Config, data: Dataset, steps: int = 3) -> tuple[OneStep, dict[
     """The algorithm, all its rows as a batch, and a state as if it had learned before: no two networks are alike."""
     columns, spec = OneStep.prepare(config, data)
     algorithm = OneStep(config, spec, steps)
-    state = compiled.init(algorithm)
+    state = compiled.blank(algorithm)
     for part, seed in SEEDS.items():
         state = eqx.tree_at(WHERE[part], state, redrawn(WHERE[part](state), seed))
     return algorithm, {name: jnp.asarray(column) for name, column in columns.items()}, state

@@ -55,7 +55,7 @@ def begin(config: Config, data: Dataset, steps: int = 3) -> tuple[POR, dict[str,
     """The algorithm, all rows as a batch, and a state as if it had learned before: its target is not V."""
     columns, spec = POR.prepare(config, data)
     algorithm = POR(config, spec, steps)
-    state = compiled.init(algorithm)
+    state = compiled.blank(algorithm)
     for part, seed in SEEDS.items():
         if nets(state)[part] is not None:
             state = eqx.tree_at(WHERE[part], state, redrawn(WHERE[part](state), seed))

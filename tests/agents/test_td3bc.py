@@ -64,7 +64,7 @@ def begin(data: Dataset | None = None, **settings: Any) -> tuple[TD3BC, dict[str
     config = Config(**{**SMALL, **settings})
     prepared, spec = TD3BC.prepare(config, data or walks())
     algorithm = TD3BC(config, spec, 3)
-    state = compiled.init(algorithm)
+    state = compiled.blank(algorithm)
     for part, seed in SEEDS.items():
         state = shake(state, part, seed)
     return algorithm, constrained.columns(prepared), state._replace(updates=jnp.asarray(1))

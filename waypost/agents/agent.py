@@ -142,8 +142,8 @@ def have(part: Part | None, name: str) -> Part:
 class Algorithm(ABC):
     """How one method learns, for given settings, data shape and number of steps.
 
-    Its State is a NamedTuple of pytrees with a field `agent`; the other fields are what the updates
-    need besides (targets, optimisers).
+    Its State is what training changes: a NamedTuple of pytrees with a field `agent` and what the updates need besides
+    (targets, optimisers).
     """
 
     config_type: ClassVar[type]

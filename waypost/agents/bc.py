@@ -52,15 +52,11 @@ class BCAgent(Agent):
 
 
 class State(NamedTuple):
-    """What training changes."""
-
     agent: BCAgent
     optimiser: optax.OptState
 
 
 class BC(Algorithm):
-    """Behaviour cloning for given settings, data shape and number of steps."""
-
     config_type = Config
 
     def __init__(self, config: Config, spec: Spec, steps: int):

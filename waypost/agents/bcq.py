@@ -96,8 +96,6 @@ class BCQAgent(Agent):
 
 
 class State(NamedTuple):
-    """What training changes."""
-
     agent: BCQAgent
     target_value: Twin
     target_perturbation: Perturbation
@@ -105,8 +103,6 @@ class State(NamedTuple):
 
 
 class BCQ(Algorithm):
-    """BCQ for given settings, data shape and number of steps."""
-
     config_type = Config
 
     def __init__(self, config: Config, spec: Spec, steps: int):

@@ -100,8 +100,6 @@ class BEARAgent(Agent):
 
 
 class State(NamedTuple):
-    """What training changes."""
-
     agent: BEARAgent
     vae: VAE
     log_multiplier: Array
@@ -112,8 +110,6 @@ class State(NamedTuple):
 
 
 class BEAR(Algorithm):
-    """BEAR for given settings, data shape and number of steps."""
-
     config_type = Config
 
     def __init__(self, config: Config, spec: Spec, steps: int):

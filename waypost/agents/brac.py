@@ -84,8 +84,6 @@ class BRACAgent(Agent):
 
 
 class State(NamedTuple):
-    """What training changes."""
-
     agent: BRACAgent
     behaviour: TanhGaussian
     entropy_weight: Array
@@ -97,8 +95,6 @@ class State(NamedTuple):
 
 
 class BRAC(Algorithm):
-    """BRAC for given settings, data shape and number of steps."""
-
     config_type = Config
 
     def __init__(self, config: Config, spec: Spec, steps: int):

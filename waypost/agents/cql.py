@@ -106,8 +106,6 @@ class CQLAgent(Agent):
 
 
 class State(NamedTuple):
-    """What training changes."""
-
     agent: CQLAgent
     target: Twin
     """Q', the moving average of Q's networks."""
@@ -118,8 +116,6 @@ class State(NamedTuple):
 
 
 class CQL(Algorithm):
-    """CQL for given settings, data shape and number of steps."""
-
     config_type = Config
 
     def __init__(self, config: Config, spec: Spec, steps: int):

@@ -62,8 +62,6 @@ class DiscreteCQLAgent(Agent):
 
 
 class State(NamedTuple):
-    """What training changes."""
-
     agent: DiscreteCQLAgent
     target: MLP
     """Q', the moving average of Q."""
@@ -71,8 +69,6 @@ class State(NamedTuple):
 
 
 class DiscreteCQL(Algorithm):
-    """CQL for discrete actions, given settings, data shape and number of steps."""
-
     config_type = Config
 
     def __init__(self, config: Config, spec: Spec, steps: int):

@@ -169,15 +169,11 @@ class DTAgent(Agent):
 
 
 class State(NamedTuple):
-    """What training changes."""
-
     agent: DTAgent
     optimiser: optax.OptState
 
 
 class DT(Algorithm):
-    """The Decision Transformer for given settings, data shape and number of steps."""
-
     config_type = Config
 
     def __init__(self, config: Config, spec: Spec, steps: int):

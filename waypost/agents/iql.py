@@ -75,8 +75,6 @@ class IQLAgent(Agent):
 
 
 class State(NamedTuple):
-    """What training changes."""
-
     agent: IQLAgent
     q: Twin
     """Q, which reads states and actions."""
@@ -86,8 +84,6 @@ class State(NamedTuple):
 
 
 class IQL(Algorithm):
-    """IQL for given settings, data shape and number of steps."""
-
     config_type = Config
 
     def __init__(self, config: Config, spec: Spec, steps: int):

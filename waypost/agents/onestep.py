@@ -94,8 +94,6 @@ class OneStepAgent(Agent):
 
 
 class State(NamedTuple):
-    """What training changes."""
-
     agent: OneStepAgent
     behaviour: TanhGaussian
     """b; the policy is a copy of it until it is itself trained."""
@@ -107,8 +105,6 @@ class State(NamedTuple):
 
 
 class OneStep(Algorithm):
-    """One-step RL for given settings, data shape and number of steps."""
-
     config_type = Config
 
     def __init__(self, config: Config, spec: Spec, steps: int):

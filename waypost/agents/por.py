@@ -108,8 +108,11 @@ class Value(eqx.Module):
     scaling: Scaling
     net: Twin
 
+    def both(self, observations: Array) -> Array:
+        return self.net(self.scaling(observations))
+
     def __call__(self, observations: Array) -> Array:
-        return self.net(self.scaling(observations)).min(axis=0)
+        return self.both(observations).min(axis=0)
 
 
 class Guide(eqx.Module):
@@ -171,8 +174,6 @@ class PORAgent(Agent):
 
 
 class State(NamedTuple):
-    """What training changes."""
-
     agent: PORAgent
     target: Twin | None
     """V', the moving average of V's networks."""
@@ -182,8 +183,6 @@ class State(NamedTuple):
 
 
 class POR(Algorithm):
-    """POR for given settings, data shape and number of steps."""
-
     config_type = Config
 
     def __init__(self, config: Config, spec: Spec, steps: int):
@@ -261,6 +260,7 @@ class POR(Algorithm):
             return replace(part, net=descent.step(name, part.net, lambda net: loss(replace(part, net=net))))
 
         def targets(prefix: str, places: Array) -> Array:
+            """r + gamma (1 - terminal) min V'(s')."""
             rewards, discounts = (batch.get(prefix + name, batch[name]) for name in ("rewards", "discounts"))
             before = replace(have(value, "value function"), net=state.target or value.net)
             return losses.td_target(rewards, discounts, before(places))
@@ -270,7 +270,7 @@ class POR(Algorithm):
             return losses.exponential_weight(residuals, config.inverse_temperature, config.weight_cap)
 
         def value_loss(v: Value) -> tuple[Array, Metrics]:
-            values, tau = v.net(v.scaling(s)), config.tau
+            values, tau = v.both(s), config.tau
             u = targets("", following) - values
             each = losses.sparse(u, values, tau) if config.value_objective == "sparse" else losses.expectile(u, tau)
             return losses.masked_mean(each.mean(axis=0), batch["known"]), {"value": values.mean()}

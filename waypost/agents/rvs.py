@@ -69,9 +69,6 @@ class GoalConfig(Config):
         return {"goal_columns": Rule("be one or more columns, counted from 0", lambda x: len(x) > 0 and min(x) >= 0)}
 
 
-# -- what acts -------------------------------------------------------------------------------------------
-
-
 class RvSAgent(Agent):
     """pi(a|s, w); it remembers w."""
 
@@ -118,13 +115,8 @@ DROPOUT, GOALS = 0, 1
 
 
 class State(NamedTuple):
-    """What training changes."""
-
     agent: RvSAgent
     optimiser: optax.OptState
-
-
-# -- how it learns ---------------------------------------------------------------------------------------
 
 
 class RvS(Algorithm):

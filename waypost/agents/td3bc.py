@@ -82,8 +82,6 @@ class Targets(NamedTuple):
 
 
 class State(NamedTuple):
-    """What training changes."""
-
     agent: TD3BCAgent
     targets: Targets
     critic_optimiser: optax.OptState
@@ -99,8 +97,6 @@ Delayed = tuple[MLP, optax.OptState, Targets, Array]
 
 
 class TD3BC(Algorithm):
-    """TD3+BC for given settings, data shape and number of steps."""
-
     config_type = Config
 
     def __init__(self, config: Config, spec: Spec, steps: int):
