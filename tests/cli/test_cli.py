@@ -96,7 +96,7 @@ def test_every_command_has_help(command: str, capfd: pytest.CaptureFixture[str])
         (["train", "por", "--data", "nowhere"], "nowhere: neither a file nor a data set"),
         (["train", "por", "--data", "missing.npz"], "missing.npz: there is no such file"),
         (["train", "por", "--env", "nowhere"], "nowhere"),
-        (["train", "por", "--tau", "2"], "tau = 2"),
+        (["train", "por", "--tau", "2"], "tau must be in (0, 1), got 2"),
         (["train", "por", "--tau", "high"], "tau"),
         (["train", "nothing"], "nothing"),
         (["train", "por", "--preset", "nothing"], "no preset 'nothing'"),

@@ -256,7 +256,9 @@ def threads() -> list[str]:
 def test_one_window_with_everything_gives_the_same_bits(settings: dict[str, Any], spare: int) -> None:
     """Also if the columns are longer than the rows that count; with stages, and columns that look ahead."""
     subject = streamed(rows=60, algorithm=POR, **settings)
-    subject.source.capacity += spare
+    subject.source.shapes = {
+        name: ((shape[0] + spare, *shape[1:]), dtype) for name, (shape, dtype) in subject.source.shapes.items()
+    }
     assert subject.source.windows == 1
     names = subject.metric_names()
     assert same(run(subject).snapshot(), run(por(**settings)).snapshot())
