@@ -13,7 +13,7 @@ import pytest
 
 import waypost.resources as memory
 from waypost.errors import WaypostError
-from waypost.resources import available_memory, device_memory, enough_memory, require
+from waypost.resources import available_memory, cpu_name, device_memory, enough_memory, require
 
 
 def test_a_missing_package_is_named_with_the_extra_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,3 +73,8 @@ def test_running_out_is_said_in_one_line() -> None:
             raise error
     with pytest.raises(jax.errors.JaxRuntimeError), enough_memory("big"):
         raise jax.errors.JaxRuntimeError("INTERNAL: something else")
+
+
+def test_a_type_of_processor_has_a_short_name_of_its_own() -> None:
+    assert len(cpu_name()) == 8
+    assert cpu_name() == cpu_name()

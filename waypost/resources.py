@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import platform
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -30,6 +32,16 @@ def require(module: str, extra: str, purpose: str) -> Any:
         return import_module(module)
     except ModuleNotFoundError:
         raise WaypostError(f"{purpose} needs {module.partition('.')[0]}; pip install 'waypost[{extra}]'") from None
+
+
+def cpu_name() -> str:
+    """A short name for this type of processor and what it can do."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = [platform.processor()]
+    told = sorted({line for line in lines if line.startswith(("model name", "flags", "Features")) or len(lines) == 1})
+    return hashlib.sha256("\n".join((platform.machine(), *told)).encode()).hexdigest()[:8]
 
 
 def available_memory() -> int:

@@ -75,9 +75,3 @@ def test_the_oldest_programs_make_room(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(compilation, "LARGEST", 25)
     compilation._trim(tmp_path)
     assert {file.name for file in tmp_path.iterdir()} == {"new", "middle"}
-
-
-def test_a_processor_has_a_name_of_its_own() -> None:
-    name = compilation._processor()
-    assert len(name) == 8
-    assert name == compilation._processor()

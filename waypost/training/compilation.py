@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import platform
 import sys
 from functools import cache
 from pathlib import Path
 
 import jax
+
+from waypost.resources import cpu_name
 
 LARGEST = 1 << 30
 """Bytes kept; above that the programs that were not used for longest go."""
@@ -26,7 +26,7 @@ def keep_programs() -> Path | None:
     if wanted == "off" or getattr(jax.config, "jax_compilation_cache_dir", None):
         return None
     # A program holds machine code of the processor it was compiled for.
-    folder = (Path(wanted).expanduser() if wanted else _user_cache()) / f"jax-{jax.__version__}-{_processor()}"
+    folder = (Path(wanted).expanduser() if wanted else _user_cache()) / f"jax-{jax.__version__}-{cpu_name()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _trim(folder)
@@ -48,16 +48,6 @@ def _user_cache() -> Path:
     else:
         base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(base).expanduser() / "waypost"
-
-
-def _processor() -> str:
-    """A short name for this type of processor and what it can do."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = [platform.processor()]
-    told = sorted({line for line in lines if line.startswith(("model name", "flags", "Features")) or len(lines) == 1})
-    return hashlib.sha256("\n".join((platform.machine(), *told)).encode()).hexdigest()[:8]
 
 
 def _trim(folder: Path) -> None:
