@@ -16,8 +16,7 @@ from waypost.resources import cpu_name
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Many tests, and the processes they start, compile the same small programs; other clones of the project do, too.
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "waypost" / "tests" / cpu_name()
-os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE))
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path("~/.cache/waypost/tests").expanduser() / cpu_name()))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES", "none")
 # Most tests, and those processes, compile more than they run.
