@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,22 @@ ROWS = ("observations", "actions", "rewards", "next_observations", "terminals", 
 BOUNDS = ("action_low", "action_high")
 MOST_PACKED = 1100
 """No compression in use makes data smaller than by this factor; what claims more is damaged."""
+
+
+def readers(
+    opened: Callable[[Path], AbstractContextManager[tuple[Fields, Any]]],
+) -> tuple[Callable[[Path, Columns], Dataset], Callable[[Path], str | None]]:
+    """How files are read, and their task without the rows, where `opened` gives a file's arrays and facts."""
+
+    def read(path: Path, columns: Columns) -> Dataset:
+        with opened(path) as (arrays, facts):
+            return from_arrays(arrays, columns, str(path), facts)
+
+    def task(path: Path) -> str | None:
+        with opened(path) as (_, facts):
+            return task_of(facts)
+
+    return read, task
 
 
 def from_arrays(arrays: Fields, columns: Columns, name: str, facts: Any) -> Dataset:

@@ -14,19 +14,8 @@ import numpy as np
 
 from waypost.data.columns import Fields
 from waypost.data.dataset import Dataset
-from waypost.data.formats.arrays import MARK, facts_of, from_arrays, plausible, rows_of, task_of
-from waypost.data.roles import Columns
+from waypost.data.formats.arrays import MARK, facts_of, plausible, readers, rows_of
 from waypost.files import replacing
-
-
-def read(path: Path, columns: Columns) -> Dataset:
-    with _opened(path) as (arrays, facts):
-        return from_arrays(arrays, columns, str(path), facts)
-
-
-def task(path: Path) -> str | None:
-    with _opened(path) as (_, facts):
-        return task_of(facts)
 
 
 @contextmanager
@@ -51,6 +40,9 @@ def _values(path: Path, name: str, entry: Any) -> np.ndarray:
     stored = max(int(entry.id.get_storage_size()), 4096)
     plausible(path, name, int(np.prod(entry.shape, dtype=object)) * entry.dtype.itemsize, stored)
     return np.asarray(entry[()])
+
+
+read, task = readers(_opened)
 
 
 def write(dataset: Dataset, path: Path, progress: object = None) -> None:

@@ -15,19 +15,8 @@ from numpy.lib import format as npy
 
 from waypost.data.columns import Fields
 from waypost.data.dataset import Dataset
-from waypost.data.formats.arrays import MARK, facts_of, from_arrays, plausible, rows_of, task_of
-from waypost.data.roles import Columns
+from waypost.data.formats.arrays import MARK, facts_of, plausible, readers, rows_of
 from waypost.files import replacing
-
-
-def read(path: Path, columns: Columns) -> Dataset:
-    with _opened(path) as (arrays, facts):
-        return from_arrays(arrays, columns, str(path), facts)
-
-
-def task(path: Path) -> str | None:
-    with _opened(path) as (_, facts):
-        return task_of(facts)
 
 
 @contextmanager
@@ -39,6 +28,9 @@ def _opened(path: Path) -> Iterator[tuple[Fields, Any]]:
         with np.load(stream, allow_pickle=False) as file:
             arrays = {name: partial(file.__getitem__, name) for name in file.files}
             yield arrays, json.loads(str(file[MARK])) if MARK in file else None
+
+
+read, task = readers(_opened)
 
 
 def write(dataset: Dataset, path: Path, progress: object = None) -> None:
