@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import tomllib
+from abc import abstractmethod
 from contextlib import redirect_stderr
 from dataclasses import dataclass
 from functools import cache
@@ -174,9 +175,9 @@ class MazeEnv(gym.Env[Floats, Floats]):
         observation, arrived = self._observe()
         return observation, {"success": arrived}
 
+    @abstractmethod
     def _start(self, position: ArrayLike | None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Positions and velocities to begin with."""
-        raise NotImplementedError
 
     def step(self, action: Floats) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
         """Move, and see whether that is at the goal."""

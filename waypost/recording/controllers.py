@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -41,9 +42,9 @@ class Actor:
         """Before an episode: the options its environment is reset with."""
         return None
 
+    @abstractmethod
     def act(self, observation: Floats) -> Floats:
         """The next action."""
-        raise NotImplementedError
 
     def arrived(self, observation: Floats) -> bool:
         """Whether recording stops here although the task continues."""
