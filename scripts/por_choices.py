@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import waypost
-from waypost.cli.screen import TrainingBar, screen
+from waypost.cli.bar import TrainingBar
+from waypost.cli.screen import screen
 from waypost.envs.tasks import Protocol
 from waypost.files import read_json
 
@@ -68,7 +69,7 @@ def main() -> None:
                 evaluation=PROTOCOLS[data],
                 out=out,
                 resume=True,
-                callback=TrainingBar(),
+                callbacks=[TrainingBar()],
                 guide_target=form,
                 observation_scaling=scaling,
                 target_rate=rate,
