@@ -42,6 +42,8 @@ def reading(path: Path, kind: str) -> Iterator[None]:
     """Whatever goes wrong while a file is parsed becomes one line that names it."""
     if not path.exists():
         raise WaypostError(f"{path}: there is no such file")
+    if not path.is_file():
+        raise WaypostError(f"{path}: is a {'folder' if path.is_dir() else 'pipe or a device'}; a regular file is needed")
     try:
         yield
     except WaypostError:
