@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 Count = Callable[[int, int], None]

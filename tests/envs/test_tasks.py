@@ -85,7 +85,7 @@ gym.register("waypost-test/NearAnt-v0", entry_point=Near, max_episode_steps=3)
 
 
 def test_success_of_the_ant_is_its_score() -> None:
-    near = replace(TASKS["antmaze-umaze"], env_id="waypost-test/NearAnt-v0")
+    near = replace(TASKS["antmaze-umaze"], env_id="waypost-test/NearAnt-v0", stepping="sync")
     episodes = rollouts([Still(jnp.zeros(8))], near, 4)
     assert episodes.successes is not None
     assert episodes.successes.tolist() == [[True, False, True, False]]

@@ -145,7 +145,7 @@ def test_four_rooms_native_and_single_environments_agree() -> None:
     agent = Diagonal(jnp.array([0.02, 0.1]))
     judged = rollouts([agent], task("four-rooms"), 3, seed=9)
     plain = Task("plain", "waypost/FourRooms-v0", reference=(0.0, 1.0))
-    assert not plain.steps_natively
+    assert plain.stepping == "sync"
     beside = rollouts([agent], plain, 3, seed=9, paths=True)
     assert judged.returns.tolist() == beside.returns.tolist()
     assert judged.lengths.tolist() == beside.lengths.tolist() == [[500, 500, 500]]

@@ -19,13 +19,13 @@ from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from waypost.envs.grid import Cell, neighbours, steps_to
 from waypost.envs.layout import Layout, Rectangle
 from waypost.errors import WaypostError
 from waypost.resources import require
-from waypost.types import Flags, Floats
+from waypost.types import Doubles, Flags, Floats
 
 RADIUS = 0.5
 """How near the goal counts as success: D4RL's, for both bodies."""
@@ -62,7 +62,7 @@ class Maze:
         """The cells that are not wall, row by row."""
         return tuple((r, c) for r, row in enumerate(self.rows) for c, mark in enumerate(row) if mark != "#")
 
-    def centre(self, cell: Cell, scale: float) -> NDArray[np.float64]:
+    def centre(self, cell: Cell, scale: float) -> Doubles:
         """The position of a cell's centre."""
         row, column = cell
         x = (column + 0.5 - len(self.rows[0]) / 2) * scale
@@ -148,7 +148,7 @@ class MazeEnv(gym.Env[Floats, Floats]):
         self._goal_cell: Cell = getattr(self.maze, f"{self.body}_goal")
         self.goal = self.maze.centre(self._goal_cell, self.scale).astype(np.float32)
         self._inner = self._make_inner()
-        self._simulation = getattr(self._inner, f"{self.body}_env")
+        self.simulation = getattr(self._inner, f"{self.body}_env")
         self.observation_space = gym.spaces.Box(-np.inf, np.inf, self.sizes[:1], np.float32)
         self.action_space = gym.spaces.Box(-1.0, 1.0, self.sizes[1:], np.float32)
 
@@ -171,12 +171,12 @@ class MazeEnv(gym.Env[Floats, Floats]):
         """Stand at the start, or at a position asked for."""
         super().reset(seed=seed)
         self._inner.reset(options={"goal_cell": np.array(self._goal_cell), "reset_cell": np.array(self.maze.start)})
-        self._simulation.set_state(*self._start((options or {}).get("position")))
+        self.simulation.set_state(*self.start(self.np_random, (options or {}).get("position")))
         observation, arrived = self._observe()
         return observation, {"success": arrived}
 
     @abstractmethod
-    def _start(self, position: ArrayLike | None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def start(self, rng: np.random.Generator, position: ArrayLike | None) -> tuple[Doubles, Doubles]:
         """Positions and velocities to begin with."""
 
     def step(self, action: Floats) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
@@ -186,7 +186,7 @@ class MazeEnv(gym.Env[Floats, Floats]):
         return observation, float(arrived), arrived and self.ends_at_goal, False, {"success": arrived}
 
     def _observe(self) -> tuple[Floats, bool]:
-        data = self._simulation.data
+        data = self.simulation.data
         observation = np.concatenate([data.qpos, data.qvel]).astype(np.float32)
         return observation, bool(at_goal(observation[:2], self.goal))
 
@@ -209,12 +209,12 @@ class AntMaze(MazeEnv):
     body, scale, sizes, ends_at_goal = "ant", ANT_SCALE, (29, 8), True
     inner = ("ant_maze_v5", "AntMazeEnv", {"continuing_task": False, "include_cfrc_ext_in_observation": False})
 
-    def _start(self, position: ArrayLike | None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def start(self, rng: np.random.Generator, position: ArrayLike | None) -> tuple[Doubles, Doubles]:
         """With D4RL's small noise on everything."""
-        positions, velocities = self._simulation.init_qpos.copy(), self._simulation.init_qvel.copy()
+        positions, velocities = self.simulation.init_qpos.copy(), self.simulation.init_qvel.copy()
         positions[:2] = self.maze.centre(self.maze.start, self.scale) if position is None else position
-        positions += self.np_random.uniform(-0.1, 0.1, positions.shape)
-        velocities += 0.1 * self.np_random.standard_normal(velocities.shape)
+        positions += rng.uniform(-0.1, 0.1, positions.shape)
+        velocities += 0.1 * rng.standard_normal(velocities.shape)
         return positions, velocities
 
 
@@ -227,10 +227,10 @@ class PointMaze(MazeEnv):
     body, scale, sizes, ends_at_goal = "point", POINT_SCALE, (4, 2), False
     inner = ("point_maze", "PointMazeEnv", {"continuing_task": True, "reset_target": False})
 
-    def _start(self, position: ArrayLike | None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def start(self, rng: np.random.Generator, position: ArrayLike | None) -> tuple[Doubles, Doubles]:
         """Near the centre of a free cell, at rest."""
-        cell = self.maze.free[self.np_random.integers(len(self.maze.free))]
-        drawn = self.maze.centre(cell, self.scale) + self.np_random.uniform(-0.1, 0.1, 2)
+        cell = self.maze.free[rng.integers(len(self.maze.free))]
+        drawn = self.maze.centre(cell, self.scale) + rng.uniform(-0.1, 0.1, 2)
         return drawn if position is None else np.asarray(position, np.float64), np.zeros(2)
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from waypost.envs import four_rooms, mazes, simulators, t_maze
+from waypost.envs import four_rooms, mazes, native, simulators, t_maze
 from waypost.envs.layout import Layout
 from waypost.envs.locomotion import BODIES
 from waypost.envs.mazes import ANT_SCALE, MAZES, POINT_SCALE
@@ -42,6 +42,15 @@ OPTIONS = {"every": "evaluate_every", "episodes": "episodes", "last": "average_l
 """What the fields of `Protocol` are called in commands."""
 
 
+Stepping = Literal["vector", "simulation", "sync"]
+"""How environments step together.
+
+vector      the environment has a batch form of its own that takes `autoreset_mode`
+simulation  a batch of MuJoCo's, `waypost.envs.native`
+sync        one after the other, or each in a process of its own
+"""
+
+
 @dataclass(frozen=True)
 class Task:
     """One thing to be good at."""
@@ -63,15 +72,22 @@ class Task:
     """Where to go, for tasks that can say it: the first columns of an observation there."""
     layout: Callable[[], Layout] | None = None
     """What to draw, for tasks on a plane."""
-    steps_natively: bool = False
-    """Whether the environment has a batch form of its own that takes `autoreset_mode`."""
+    stepping: Stepping = "sync"
 
-    def make(self, environments: int) -> gym.vector.VectorEnv:
-        """That many environments stepping together; the caller resets each one when it is done."""
+    def make(self, environments: int, workers: bool = False) -> gym.vector.VectorEnv:
+        """That many environments stepping together; the caller resets each one when it is done.
+
+        With `workers` those that would step one after the other in this process get a process each.
+        """
         by_hand: dict[str, Any] = {"autoreset_mode": AutoresetMode.DISABLED}
         with simulators.making(self.env_id):
-            if self.steps_natively:
+            if self.stepping == "vector":
                 return gym.make_vec(self.env_id, environments, "vector_entry_point", **by_hand)
+            if self.stepping == "simulation":
+                return native.make(self.env_id, environments)
+            if workers:
+                # A copy of this process would have JAX's locks in it, but not the threads that hold them.
+                return gym.make_vec(self.env_id, environments, "async", vector_kwargs={**by_hand, "context": "spawn"})
             return gym.make_vec(self.env_id, environments, "sync", vector_kwargs=by_hand)
 
     @property
@@ -101,14 +117,16 @@ _goal_task = partial(Task, reference=(0.0, 1.0), convention="goal", protocol=Pro
 
 def _catalogue() -> Iterator[Task]:
     """Data sets recorded with the same body share one environment."""
-    ours, replica = partial(_goal_task, suite="waypost"), partial(_goal_task, suite="replica")
+    ours = partial(_goal_task, suite="waypost")
+    replica = partial(_goal_task, suite="replica", stepping="simulation")
     for name, summary in _ROOMS.items():
         env_id, layout = four_rooms.IDS[four_rooms.Variant(name)], partial(four_rooms.layout, name)
-        yield ours(name, env_id, summary, goal=_place(four_rooms.GOAL), layout=layout, steps_natively=True)
+        yield ours(name, env_id, summary, goal=_place(four_rooms.GOAL), layout=layout, stepping="vector")
     few = Protocol(every=0, episodes=20)
     summary = "join the halves of two recorded journeys: stitching can, cloning cannot"
     yield ours("t-maze", "waypost/TMaze-v0", summary, protocol=few, goal=_place(t_maze.GOAL), layout=t_maze.layout)
-    paper: dict[str, Any] = {"convention": "return-range", "protocol": Protocol(every=5_000, episodes=10, last=10)}
+    protocol = Protocol(every=5_000, episodes=10, last=10)
+    paper: dict[str, Any] = {"convention": "return-range", "protocol": protocol, "stepping": "simulation"}
     for body in BODIES.values():
         for data in _LOCOMOTION_DATA:
             name, summary = f"{body.name}-{data}", f"run with {body.name} data"
@@ -138,7 +156,7 @@ def task(name: str) -> Task:
     if name in TASKS:
         return TASKS[name]
     if name in gym.registry:
-        return Task(name, name)
+        return Task(name, name, stepping="simulation" if name in native.IDS else "sync")
     raise WaypostError(
         f"no task or Gymnasium environment is called {name!r}; tasks here: {', '.join(TASKS)} (see `waypost list`)"
     )

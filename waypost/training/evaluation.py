@@ -221,8 +221,10 @@ def _run(
         if progress:
             progress(finished, actor.count * episodes)
         if running.any():
-            # Environments that are through keep stepping beside the others; nothing of theirs is counted.
-            observations, _ = envs.reset(seed=seeds, options={"reset_mask": done})
+            # Environments that are through rest if they can; else they step on, and nothing of theirs is counted.
+            again = done & running if getattr(envs, "rests", False) else done
+            if again.any():
+                observations, _ = envs.reset(seed=seeds, options={"reset_mask": again})
     return Episodes(
         returns,
         lengths,

@@ -1,0 +1,206 @@
+"""MuJoCo environments stepped as a batch: one model, a state for each environment, all cores at once.
+
+Threads call MuJoCo, which lets go of the interpreter's lock while it steps. An environment of the batch makes the same
+calls on the same numbers as the same environment of Gymnasium alone, so it does the same, bit for bit. Observations,
+rewards and ends are computed for all environments together. One whose episode is over rests until it is reset.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.utils import seeding
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+from numpy.typing import ArrayLike, NDArray
+
+from waypost.envs.locomotion import BODIES
+from waypost.envs.mazes import MAZES, MazeEnv, PointMaze, at_goal
+from waypost.envs.simulators import make as make_one
+from waypost.resources import cores, require
+from waypost.types import Doubles, Flags
+
+IDS = frozenset(
+    [body.env_id for body in BODIES.values()]
+    + [f"waypost/{kind}-{maze}-v0" for kind in ("AntMaze", "PointMaze") for maze in MAZES]
+)
+"""The environments that can be made as a batch here."""
+
+
+class Outcome(NamedTuple):
+    """What a step of all environments was worth."""
+
+    rewards: Doubles
+    terminated: Flags
+    success: Flags | None
+    """None where the task knows no goal."""
+
+
+class Batch(gym.vector.VectorEnv[Any, Any, Any]):
+    """Environments of one kind that step together and are reset by hand."""
+
+    rests = True
+    """Environments that are done need not be reset for the others to step."""
+
+    def __init__(self, env: gym.Env[Any, Any], num_envs: int, threads: int | None = None):
+        """`env` is one such environment: its model, spaces and rules serve for all."""
+        mujoco = require("mujoco", "mujoco", "stepping a batch")
+        self._step, self._forward, self._clear = mujoco.mj_step, mujoco.mj_forward, mujoco.mj_resetData
+        self.env, self.num_envs = env, num_envs
+        simulation = self.simulation
+        self.model, self.frame_skip, self.dt = simulation.model, simulation.frame_skip, simulation.dt
+        self.metadata = {"autoreset_mode": AutoresetMode.DISABLED}
+        self.single_observation_space, self.single_action_space = env.observation_space, env.action_space
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._data = [mujoco.MjData(self.model) for _ in range(num_envs)]
+        # Views into MuJoCo's memory, which stays where it is.
+        self._views = [[getattr(data, name) for data in self._data] for name in ("qpos", "qvel", "ctrl")]
+        self._generators: list[np.random.Generator | None] = [None] * num_envs
+        self._limit = (env.spec and env.spec.max_episode_steps) or np.inf
+        self._elapsed, self._over = np.zeros(num_envs, np.int64), np.ones(num_envs, bool)
+        self._threads = min(num_envs, threads or cores())
+        self._pool = ThreadPoolExecutor(self._threads, "simulation")
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Start an episode everywhere, or where the option "reset_mask" says; "position" is a place for each."""
+        if seed is None or isinstance(seed, int):
+            seed = [None if seed is None else seed + i for i in range(self.num_envs)]
+        mask, positions = (options or {}).get("reset_mask"), (options or {}).get("position")
+        mask = np.ones(self.num_envs, bool) if mask is None else mask
+        for i in np.flatnonzero(mask).tolist():
+            generator = self._generators[i]
+            if seed[i] is not None or generator is None:
+                generator = self._generators[i] = seeding.np_random(seed[i])[0]
+            data = self._data[i]
+            self._clear(self.model, data)
+            data.qpos[:], data.qvel[:] = self.start(generator, None if positions is None else positions[i])
+            self._forward(self.model, data)
+        self._elapsed[mask], self._over[mask] = 0, False
+        return self.observe(*self._state()), {"success": np.zeros(self.num_envs, bool)}
+
+    def step(self, actions: Any) -> tuple[Any, Doubles, Flags, Flags, dict[str, Any]]:
+        """Move everywhere but where an episode is over."""
+        before, _ = self._state()
+        running = np.flatnonzero(~self._over).tolist()
+        parts = [running[first :: self._threads] for first in range(self._threads)]
+        list(self._pool.map(self._advance, parts, [np.asarray(actions)] * len(parts)))
+        self._elapsed[running] += 1
+        positions, velocities = self._state()
+        moved = ~self._over
+        rewards, terminated, success = self.outcome(before, positions, velocities, actions)
+        terminated, truncated = terminated & moved, (self._elapsed >= self._limit) & moved
+        self._over |= terminated | truncated
+        infos = {} if success is None else {"success": success & moved}
+        return self.observe(positions, velocities), np.where(moved, rewards, 0.0), terminated, truncated, infos
+
+    def _advance(self, which: list[int], actions: NDArray[Any]) -> None:
+        _, velocities, controls = self._views
+        for i in which:
+            self.before_step(self._data[i], velocities[i])
+            controls[i][:] = actions[i]
+            self._step(self.model, self._data[i], self.frame_skip)
+
+    def _state(self) -> tuple[Doubles, Doubles]:
+        return np.stack(self._views[0]), np.stack(self._views[1])
+
+    def close_extras(self, **kwargs: Any) -> None:
+        self._pool.shutdown()
+        self.env.close()
+
+    # -- what a kind of environment says ---------------------------------------------------------------
+
+    @property
+    def simulation(self) -> Any:
+        """Gymnasium's own environment, which has the model."""
+        return self.env.unwrapped
+
+    def before_step(self, data: Any, velocities: Doubles) -> None:
+        """What is done to a state before it is stepped."""
+
+    @abstractmethod
+    def start(self, rng: np.random.Generator, position: ArrayLike | None) -> tuple[Doubles, Doubles]:
+        """Positions and velocities to begin with."""
+
+    @abstractmethod
+    def observe(self, positions: Doubles, velocities: Doubles) -> Any:
+        """Observations of all environments."""
+
+    @abstractmethod
+    def outcome(self, before: Doubles, positions: Doubles, velocities: Doubles, actions: Any) -> Outcome:
+        """What moving from `before` with these actions was worth."""
+
+
+class Mazes(Batch):
+    """Ants or point masses in a maze."""
+
+    @property
+    def maze(self) -> MazeEnv:
+        env = self.env.unwrapped
+        assert isinstance(env, MazeEnv)
+        return env
+
+    @property
+    def simulation(self) -> Any:
+        return self.maze.simulation
+
+    def before_step(self, data: Any, velocities: Doubles) -> None:
+        if isinstance(self.maze, PointMaze):  # as Gymnasium-Robotics does, or it would grow without end
+            np.clip(velocities, -5.0, 5.0, out=velocities)
+            self._forward(self.model, data)
+
+    def start(self, rng: np.random.Generator, position: ArrayLike | None) -> tuple[Doubles, Doubles]:
+        return self.maze.start(rng, position)
+
+    def observe(self, positions: Doubles, velocities: Doubles) -> Any:
+        return np.concatenate([positions, velocities], axis=1).astype(np.float32)
+
+    def outcome(self, before: Doubles, positions: Doubles, velocities: Doubles, actions: Any) -> Outcome:
+        arrived = at_goal(positions[:, :2].astype(np.float32), self.maze.goal)
+        return Outcome(arrived.astype(np.float64), arrived & self.maze.ends_at_goal, arrived)
+
+
+class Runners(Batch):
+    """Gymnasium's hoppers, half cheetahs or walkers: paid for speed, less for effort, and ended by a fall."""
+
+    def start(self, rng: np.random.Generator, position: ArrayLike | None) -> tuple[Doubles, Doubles]:
+        rules, noise = self.simulation, self.simulation._reset_noise_scale
+        positions = rules.init_qpos + rng.uniform(-noise, noise, self.model.nq)
+        if self._falls:
+            return positions, rules.init_qvel + rng.uniform(-noise, noise, self.model.nv)
+        return positions, rules.init_qvel + noise * rng.standard_normal(self.model.nv)
+
+    @property
+    def _falls(self) -> bool:
+        return hasattr(self.simulation, "_healthy_z_range")
+
+    def observe(self, positions: Doubles, velocities: Doubles) -> Any:
+        return np.concatenate([positions[:, 1:], np.clip(velocities, -10, 10) if self._falls else velocities], axis=1)
+
+    def outcome(self, before: Doubles, positions: Doubles, velocities: Doubles, actions: Any) -> Outcome:
+        rules = self.simulation
+        speed = (positions[:, 0] - before[:, 0]) / self.dt
+        effort = rules._ctrl_cost_weight * np.square(actions).sum(axis=1)
+        if not self._falls:
+            return Outcome(rules._forward_reward_weight * speed - effort, np.zeros(self.num_envs, bool), None)
+        healthy = np.ones(self.num_envs, bool)
+        checked = [(positions[:, 1:2], rules._healthy_z_range), (positions[:, 2:3], rules._healthy_angle_range)]
+        if hasattr(rules, "_healthy_state_range"):
+            checked.append((np.concatenate([positions[:, 2:], velocities], axis=1), rules._healthy_state_range))
+        for numbers, (low, high) in checked:
+            healthy &= ((low < numbers) & (numbers < high)).all(axis=1)
+        rewards = rules._forward_reward_weight * speed + healthy * rules._healthy_reward
+        return Outcome(rewards - effort, ~healthy, None)
+
+
+def make(env_id: str, num_envs: int, threads: int | None = None) -> Batch:
+    """So many environments of an id, on so many threads; by default one for each core."""
+    env = make_one(env_id)
+    return (Mazes if isinstance(env.unwrapped, MazeEnv) else Runners)(env, num_envs, threads)
