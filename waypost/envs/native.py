@@ -65,7 +65,7 @@ class Batch(gym.vector.VectorEnv[Any, Any, Any]):
         self._limit = (env.spec and env.spec.max_episode_steps) or np.inf
         self._elapsed, self._over = np.zeros(num_envs, np.int64), np.ones(num_envs, bool)
         self._threads = min(num_envs, threads or cores())
-        self._pool = ThreadPoolExecutor(self._threads, "simulation")
+        self._pool = ThreadPoolExecutor(self._threads, "simulation") if self._threads > 1 else None
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -89,9 +89,12 @@ class Batch(gym.vector.VectorEnv[Any, Any, Any]):
     def step(self, actions: Any) -> tuple[Any, Doubles, Flags, Flags, dict[str, Any]]:
         """Move everywhere but where an episode is over."""
         before, _ = self._state()
-        running = np.flatnonzero(~self._over).tolist()
-        parts = [running[first :: self._threads] for first in range(self._threads)]
-        list(self._pool.map(self._advance, parts, [np.asarray(actions)] * len(parts)))
+        running, actions = np.flatnonzero(~self._over).tolist(), np.asarray(actions)
+        if self._pool is None:
+            self._advance(running, actions)
+        else:
+            parts = [running[first :: self._threads] for first in range(self._threads)]
+            list(self._pool.map(self._advance, parts, [actions] * len(parts)))
         self._elapsed[running] += 1
         positions, velocities = self._state()
         moved = ~self._over
@@ -112,7 +115,8 @@ class Batch(gym.vector.VectorEnv[Any, Any, Any]):
         return np.stack(self._views[0]), np.stack(self._views[1])
 
     def close_extras(self, **kwargs: Any) -> None:
-        self._pool.shutdown()
+        if self._pool is not None:
+            self._pool.shutdown()
         self.env.close()
 
     # -- what a kind of environment says ---------------------------------------------------------------

@@ -27,7 +27,7 @@ class Layer(NamedTuple):
     def __call__(self, inputs: Floats) -> Floats:
         # Not a matrix product: its library splits the sum over as many threads as it likes, and the last bits of an
         # action, so in time the whole episode, would depend on the machine's load settings.
-        return np.einsum("oi,i->o", self.weights, inputs) + self.biases
+        return np.einsum("oi,...i->...o", self.weights, inputs) + self.biases
 
 
 class Behaviour(NamedTuple):
@@ -39,12 +39,11 @@ class Behaviour(NamedTuple):
     def action_size(self) -> int:
         return len(self.layers[-1].biases) // 2
 
-    def act(self, observation: Floats, noise: Floats | None) -> Floats:
-        """tanh(mean + std * noise), or tanh(mean) without noise."""
+    def act(self, observations: Floats, noise: Floats | None) -> Floats:
+        """tanh(mean + std * noise), or tanh(mean) without noise; a row's action does not depend on the others'."""
         first, second, last = self.layers
-        hidden = np.maximum(second(np.maximum(first(observation), 0)), 0)
-        outputs = last(hidden)
-        mean, log_std = outputs[: self.action_size], outputs[self.action_size :]
+        hidden = np.maximum(second(np.maximum(first(observations), 0)), 0)
+        mean, log_std = np.split(last(hidden), 2, axis=-1)
         if noise is not None:
             mean = (mean + np.exp(np.clip(log_std, -5, 2)) * noise).astype(np.float32, copy=False)
         return np.tanh(mean)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,15 +36,18 @@ POINT_REACHED = 0.1
 
 
 class Actor:
-    """Acts in one episode after another."""
+    """Acts in one episode after another of one environment."""
 
-    def begin(self) -> dict[str, Any] | None:
-        """Before an episode: the options its environment is reset with."""
+    rng: np.random.Generator
+
+    def begin(self) -> Position | None:
+        """Before an episode: where it is to begin, or None for wherever the environment lets it."""
         return None
 
+    @classmethod
     @abstractmethod
-    def act(self, observation: Floats) -> Floats:
-        """The next action."""
+    def act(cls, actors: Sequence[Self], observations: Floats) -> Floats:
+        """The next action of each, who are of one kind; all but the random numbers is computed for all at once."""
 
     def arrived(self, observation: Floats) -> bool:
         """Whether recording stops here although the task continues."""
@@ -61,12 +64,13 @@ class Runner(Actor):
     """Whether the policy acts with its mean instead of drawing actions."""
     rng: np.random.Generator
 
-    def act(self, observation: Floats) -> Floats:
-        size = BODIES[self.body].actions
-        if not self.steps:
-            return self.rng.uniform(-1, 1, size).astype(np.float32)
-        noise = None if self.mean else self.rng.standard_normal(size, np.float32)
-        return behaviour(self.body, self.steps).act(observation, noise)
+    @classmethod
+    def act(cls, actors: Sequence[Self], observations: Floats) -> Floats:
+        one, size = actors[0], BODIES[actors[0].body].actions
+        if not one.steps:
+            return np.stack([each.rng.uniform(-1, 1, size) for each in actors]).astype(np.float32)
+        noise = None if one.mean else np.stack([each.rng.standard_normal(size, np.float32) for each in actors])
+        return behaviour(one.body, one.steps).act(observations, noise)
 
 
 class Route:
@@ -103,7 +107,7 @@ class Ant(Actor):
     rng: np.random.Generator
     route: Route = field(init=False)
 
-    def begin(self) -> dict[str, Any] | None:
+    def begin(self) -> Position | None:
         """Choose where from and where to; without a choice the environment's own start and goal."""
         if not self.starts:
             self.route = Route(self.maze, ANT_SCALE, self.maze.centre(self.maze.ant_goal, ANT_SCALE), self.rng)
@@ -112,17 +116,19 @@ class Ant(Actor):
         goals = [cell for cell in self.goals if cell != start]
         goal = self._somewhere_in(goals[self.rng.integers(len(goals))])
         self.route = Route(self.maze, ANT_SCALE, goal, self.rng)
-        return {"position": self._somewhere_in(start)}
+        return self._somewhere_in(start)
 
-    def act(self, observation: Floats) -> Floats:
-        """What the behaviour does towards the next point of the route, and noise."""
-        position = observation[:2].astype(np.float64)
-        away = self.route.aim(position) - position
-        heading = away / max(4.0, float(np.linalg.norm(away)))
-        policy, told = behaviour("ant", ANT_STEPS), np.concatenate([observation[2:], heading]).astype(np.float32)
-        action = policy.act(told, self.rng.standard_normal(policy.action_size, np.float32))
-        noise = NOISE * self.rng.standard_normal(policy.action_size, np.float32)
-        return np.clip(action + noise, -1, 1).astype(np.float32)
+    @classmethod
+    def act(cls, actors: Sequence[Self], observations: Floats) -> Floats:
+        """What the behaviour does towards the next point of each route, and noise."""
+        policy, positions = behaviour("ant", ANT_STEPS), observations[:, :2].astype(np.float64)
+        away = (
+            np.stack([each.route.aim(position) for each, position in zip(actors, positions, strict=True)]) - positions
+        )
+        headings = away / np.maximum(4.0, [[np.linalg.norm(each)] for each in away])
+        told = np.concatenate([observations[:, 2:], headings], axis=1).astype(np.float32)
+        drawn = np.stack([each.rng.standard_normal((2, policy.action_size), np.float32) for each in actors], axis=1)
+        return np.clip(policy.act(told, drawn[0]) + NOISE * drawn[1], -1, 1).astype(np.float32)
 
     def arrived(self, observation: Floats) -> bool:
         return _near(observation[:2], self.route.goal, RADIUS)
@@ -142,9 +148,13 @@ class Point(Actor):
     def begin(self) -> None:
         self.route = None
 
-    def act(self, observation: Floats) -> Floats:
+    @classmethod
+    def act(cls, actors: Sequence[Self], observations: Floats) -> Floats:
+        return np.stack([each.push(*row) for each, row in zip(actors, observations.reshape(-1, 2, 2), strict=True)])
+
+    def push(self, position: NDArray[Any], velocity: NDArray[Any]) -> Floats:
         """A spring to the next point of the route, a damper, and noise."""
-        position, velocity = observation[:2].astype(np.float64), observation[2:].astype(np.float64)
+        position, velocity = position.astype(np.float64), velocity.astype(np.float64)
         if self.route is None or _near(position, self.route.goal, POINT_REACHED):
             here = self.maze.cell_of(position, POINT_SCALE)
             cells = [cell for cell in self.maze.free if cell != here]

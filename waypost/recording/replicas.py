@@ -19,7 +19,7 @@ from zlib import crc32
 import numpy as np
 
 from waypost.data.dataset import Dataset
-from waypost.envs import simulators
+from waypost.envs import native
 from waypost.envs.locomotion import BODIES
 from waypost.errors import WaypostError
 from waypost.recording.controllers import Scene, ant_travelling, point_travelling, running
@@ -29,6 +29,8 @@ from waypost.types import Count
 
 UNIT = 5_000
 """Transitions of a unit, not counting the rest of its last episode; part of what a seed stands for."""
+TOGETHER = 8
+"""Units of one worker that step together at most."""
 
 
 @dataclass(frozen=True)
@@ -113,12 +115,15 @@ def collect(
     def requests() -> Iterator[Request]:
         """Units as long as a stage needs them: they run to the end of an episode, so the last ones may not be."""
         for stage, (start, end) in enumerate(pairwise(edges)):
-            for unit, first in enumerate(range(start, end, UNIT)):
+            leasts = [min(UNIT, end - first) for first in range(start, end, UNIT)]
+            together = min(TOGETHER, -(-len(leasts) // (4 * workers)))  # few, or nobody sees how far it is
+            for unit in range(0, len(leasts), together):
                 if free[stage] < end:
-                    yield {"name": name, "stage": stage, "unit": unit, "seed": seed, "least": min(UNIT, end - first)}
+                    some = leasts[unit : unit + together]
+                    yield {"name": name, "stage": stage, "unit": unit, "seed": seed, "leasts": some}
 
     units = sum(-(-(end - start) // UNIT) for start, end in pairwise(edges))
-    with sharing(f"{__name__}:record_unit", min(workers, units)) as run:
+    with sharing(f"{__name__}:record_units", min(workers, units)) as run:
         for request, rows in run(requests()):
             stage = request["stage"]
             first, last = free[stage], min(free[stage] + len(rows["rewards"]), edges[stage + 1])
@@ -135,25 +140,37 @@ def collect(
     return Dataset.from_arrays(**columns, action_low=-ones, action_high=ones, name=name, task=name, **about)
 
 
-def record_unit(name: str, stage: int, unit: int, seed: int, least: int) -> Arrays:
-    """A unit's columns: whole episodes until there are at least so many rows."""
+def record_units(name: str, stage: int, unit: int, seed: int, leasts: list[int]) -> Arrays:
+    """The columns of consecutive units, which step together: of each whole episodes until there are so many rows."""
     _, scene = replica_named(name).stages[stage]
+    count, scene_number = len(leasts), crc32(scene.key.encode())
     # By who acts, not by whose data it is: medium-expert begins as medium does, as in D4RL.
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(crc32(scene.key.encode()), unit)))
-    env, actor = simulators.make(scene.env_id), scene.actor(rng)
-    reset_seed: int | None = int(rng.integers(2**31))
-    rows: list[tuple[Any, ...]] = []
-    with closing(env):
-        while len(rows) < least:
-            observation = env.reset(seed=reset_seed, options=actor.begin())[0].astype(np.float32)
-            reset_seed, ended = None, False
-            while not ended:
-                action = actor.act(observation)
-                result, reward, terminated, truncated, _ = env.step(action)
-                next_observation = result.astype(np.float32)
-                ended = terminated or truncated or actor.arrived(next_observation)
-                rows.append((observation, next_observation, action, reward, terminated, ended and not terminated))
-                observation = next_observation
-    names = ("observations", "next_observations", "actions", "rewards", "terminals", "timeouts")
-    columns = {name: np.array(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)}
-    return columns | {"rewards": columns["rewards"].astype(np.float32)}
+    seeds = [np.random.SeedSequence(seed, spawn_key=(scene_number, unit + i)) for i in range(count)]
+    generators = [np.random.default_rng(each) for each in seeds]
+    reset_seeds: list[int | None] = [int(rng.integers(2**31)) for rng in generators]
+    actors = [scene.actor(rng) for rng in generators]
+    active, begins, recorded = np.ones(count, bool), np.ones(count, bool), np.zeros(count, int)
+    steps: list[dict[str, np.ndarray]] = []
+    with closing(native.make(scene.env_id, count, threads=1)) as envs:
+        while active.any():
+            if begins.any():
+                positions = [actors[i].begin() if begins[i] else None for i in range(count)]
+                seen, _ = envs.reset(seed=reset_seeds, options={"reset_mask": begins, "position": positions})
+                observations, reset_seeds = seen.astype(np.float32), [None] * count
+            which = np.flatnonzero(active)
+            actions = np.zeros(envs.action_space.shape, np.float32)
+            actions[which] = type(actors[0]).act([actors[i] for i in which], observations[which])
+            seen, rewards, terminated, truncated, _ = envs.step(actions)
+            following = seen.astype(np.float32)
+            arrived = np.array([actor.arrived(row) for actor, row in zip(actors, following, strict=True)])
+            step = {"observations": observations, "next_observations": following, "actions": actions}
+            ended = terminated | truncated | arrived
+            step |= {"rewards": rewards.astype(np.float32), "terminals": terminated, "timeouts": ended & ~terminated}
+            steps.append(step | {"active": active.copy()})
+            recorded += active
+            begins = active & ended & (recorded < leasts)
+            active &= ~ended | begins
+            observations = following
+    columns = {name: np.stack([step[name] for step in steps], axis=1) for name in steps[0]}
+    kept = columns.pop("active")
+    return {name: values[kept] for name, values in columns.items()}
