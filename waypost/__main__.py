@@ -2,4 +2,5 @@
 
 from waypost.cli import main
 
-main()
+if __name__ == "__main__":  # processes that step environments import this module, too
+    main()

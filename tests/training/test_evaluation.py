@@ -152,6 +152,14 @@ def test_four_rooms_native_and_single_environments_agree() -> None:
     assert len({path[0].tobytes() for path in beside.paths[0]}) == 3
 
 
+def test_workers_find_what_one_process_finds() -> None:
+    agents, pendulum = [Constant(jnp.array([0.5]))], task("Pendulum-v1")
+    alone = rollouts(agents, pendulum, 3, seed=9, paths=True)
+    beside = rollouts(agents, pendulum, 3, seed=9, paths=True, workers=2)
+    assert beside.returns.tolist() == alone.returns.tolist()
+    assert all(np.array_equal(*paths) for paths in zip(beside.paths[0], alone.paths[0], strict=True))
+
+
 def test_an_agent_of_another_task_is_refused() -> None:
     class Three(Constant):
         def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:

@@ -103,7 +103,8 @@ def run_evaluate(command: options.Evaluate) -> None:
     from waypost.training.runs import evaluate
 
     with counting_bar("episodes") as progress:
-        outcome = evaluate(command.run, command.env, episodes=command.episodes, seed=command.seed, progress=progress)
+        given = {"episodes": command.episodes, "seed": command.seed, "workers": command.workers}
+        outcome = evaluate(command.run, command.env, **given, progress=progress)
     show(outcome)
     _print_json(command.json, outcome)
 

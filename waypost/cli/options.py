@@ -26,6 +26,8 @@ class EvaluationOptions:
     """The result is the mean over this many last evaluations."""
     evaluation_seed: int | None = None
     """Seed of the evaluation's environments."""
+    evaluation_workers: int | None = None
+    """Processes for environments that cannot step as a batch; by default none, and they step one by one."""
 
     @property
     def given(self) -> dict[str, int]:
@@ -153,6 +155,8 @@ class Evaluate:
     """Episodes per seed; by default the run's."""
     seed: int | None = None
     """Seed of the environments; by default the run's."""
+    workers: int | None = None
+    """Processes for environments that cannot step as a batch; by default the run's."""
     json: bool = False
     """Print the result as one JSON object, the last line on stdout."""
 

@@ -31,14 +31,22 @@ class Protocol:
     """The result is the mean over this many last evaluations."""
     seed: int = 12_345
     """Seed of the evaluation's environments: episode j starts from seed + j."""
+    workers: int = 0
+    """Processes that step environments which have no batch form of their own; 0 = this one does, one by one."""
 
     def __post_init__(self) -> None:
-        for name, least in (("every", 0), ("episodes", 1), ("last", 1), ("seed", 0)):
+        for name, least in (("every", 0), ("episodes", 1), ("last", 1), ("seed", 0), ("workers", 0)):
             if getattr(self, name) < least:
                 raise WaypostError(f"evaluation {name} must be at least {least}, got {getattr(self, name)}")
 
 
-OPTIONS = {"every": "evaluate_every", "episodes": "episodes", "last": "average_last", "seed": "evaluation_seed"}
+OPTIONS = {
+    "every": "evaluate_every",
+    "episodes": "episodes",
+    "last": "average_last",
+    "seed": "evaluation_seed",
+    "workers": "evaluation_workers",
+}
 """What the fields of `Protocol` are called in commands."""
 
 

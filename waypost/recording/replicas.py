@@ -158,7 +158,7 @@ def record_units(name: str, stage: int, unit: int, seed: int, leasts: list[int])
                 seen, _ = envs.reset(seed=reset_seeds, options={"reset_mask": begins, "position": positions})
                 observations, reset_seeds = seen.astype(np.float32), [None] * count
             which = np.flatnonzero(active)
-            actions = np.zeros(envs.action_space.shape, np.float32)
+            actions = np.zeros((count, envs.model.nu), np.float32)
             actions[which] = type(actors[0]).act([actors[i] for i in which], observations[which])
             seen, rewards, terminated, truncated, _ = envs.step(actions)
             following = seen.astype(np.float32)

@@ -56,15 +56,20 @@ def rollouts(
     paths: bool = False,
     environments: int = MOST_ENVIRONMENTS,
     progress: Count | None = None,
+    workers: int = 0,
 ) -> Episodes:
     """Run every agent for `episodes` episodes.
+
+    `workers` processes step environments that have no batch form of their own, each one environment; at least one
+    for each agent.
 
     Episode j starts from seed + j for every agent, so all meet the same starts and the result does not
     depend on how many environments step together. Every started episode counts, short or long.
     """
-    width = min(episodes, environments)
+    apart = workers > 0 and task.stepping == "sync"
+    width = min(episodes, max(1, workers // len(agents)) if apart else environments)
     actor = _Actor(agents, task.goal)
-    envs = task.make(len(agents) * width)
+    envs = task.make(len(agents) * width, apart)
     try:
         _check_spaces(envs, actor, task)
         return _run(actor, envs, episodes, width, seed, paths, progress)

@@ -70,11 +70,12 @@ def evaluate(
     *,
     episodes: int | None = None,
     seed: int | None = None,
+    workers: int | None = None,
     progress: Count | None = None,
 ) -> dict[str, Any]:
     """Evaluate the agents of a run, a run directory or a policy; the result has the schema of result.json.
 
-    The task, the number of episodes and their seed are those of the run unless named. Nothing is written.
+    The task, the number of episodes, their seed and the workers are those of the run unless named. Nothing is written.
     """
     keep_programs()
     planned = None
@@ -88,12 +89,19 @@ def evaluate(
     if name is None:
         raise WaypostError("no task to evaluate on: name one with --env (in Python: env=...)")
     task = find_task(name)
-    given = {"episodes": episodes, "seed": seed}
+    given = {"episodes": episodes, "seed": seed, "workers": workers}
     protocol = replace(
         planned.evaluation if planned else task.protocol, **{key: n for key, n in given.items() if n is not None}
     )
     begun = time.monotonic()
-    found = rollouts([policy.agent for policy in policies], task, protocol.episodes, protocol.seed, progress=progress)
+    found = rollouts(
+        [policy.agent for policy in policies],
+        task,
+        protocol.episodes,
+        protocol.seed,
+        progress=progress,
+        workers=protocol.workers,
+    )
     per_seed = [{"seed": policy.seed, **each} for policy, each in zip(policies, found.measures(task), strict=True)]
     data, steps = (planned.data, planned.steps) if planned else (None, None)
     return result(policies[0].algorithm, data, task, steps, per_seed, time.monotonic() - begun)

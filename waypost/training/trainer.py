@@ -21,7 +21,7 @@ import jax
 import numpy as np
 
 from waypost.agents import able
-from waypost.agents.agent import Algorithm, Arrays, Spec
+from waypost.agents.agent import Algorithm, Arrays, Spec, Stage
 from waypost.data.dataset import Dataset
 from waypost.data.inspection import doubts
 from waypost.data.large import Choice, obtain
@@ -32,10 +32,11 @@ from waypost.envs.tasks import task as find_task
 from waypost.errors import InterruptedRun, MissingPart, WaypostError
 from waypost.files import read_arrays, read_json, table, write_arrays, write_json, write_text
 from waypost.resources import device_memory, enough_memory
+from waypost.training.beside import Evaluations
 from waypost.training.callbacks import Callback
 from waypost.training.compilation import keep_programs
 from waypost.training.directory import claimed
-from waypost.training.evaluation import MEASURES, check, rollouts
+from waypost.training.evaluation import MEASURES, check
 from waypost.training.loop import Learner, learning_devices
 from waypost.training.plan import Plan, plan, same_plan
 from waypost.training.policy import Policy, blank, missing_parts, save_policies
@@ -133,12 +134,13 @@ class _Training:
         self.metric_names = self.learner.metric_names()
         agent = self.learner.states[0].agent
         _check_parts(agent, blank(chosen, planned.config, self.spec, missing_parts(agent)), planned)
-        self.evaluates = self._can_act(agent)
         self.metrics: list[dict[str, Any]] = []
         self.evaluations: list[dict[str, Any]] = []
         self.seconds = 0.0
-        if self.task is not None and self.evaluates:
+        self.beside: Evaluations | None = None
+        if self.task is not None and self._can_act(agent):
             check(agent, self.task)
+            self.beside = Evaluations(self.task, planned.evaluation, planned.seeds)
 
     def _stream_choice(self) -> Choice:
         """What was asked for; a run that has begun continues as it began, however much memory there is today."""
@@ -177,55 +179,67 @@ class _Training:
     def run(self) -> Run:
         begun = time.monotonic() - self.seconds
         last_saved = time.monotonic()
-        stages, every = self.algorithm.stages, self.plan.evaluation.every
+        stages = self.algorithm.stages
         self.callback.start(self.plan, sum(stage.steps for stage in stages), self.learner.step)
         with _signals() as stopped:
             try:
+                # A run that ended while it was evaluated does that first.
+                self._evaluate()
                 first = 0
                 for stage in stages:
-                    evaluates = stage is stages[-1] and self.evaluates
                     while self.learner.step < first + stage.steps:
-                        inside = self.learner.step - first
-                        steps = min(
-                            _until(inside, self.plan.log_every),
-                            _until(inside, every) if evaluates else stage.steps,
-                            stage.steps - inside,
-                        )
-                        means = self.learner.advance(stage, steps)
+                        means = self.learner.advance(stage, self._steps(stage, self.learner.step - first))
                         self._log(stage.name, means)
                         self.callback.advance(stage.name, self.learner.step)
-                        inside += steps
-                        ended = inside == stage.steps
-                        due = evaluates and (ended or _until(inside, every) == every)
-                        if due:
-                            self._evaluate()
-                        if due or ended or stopped() or time.monotonic() - last_saved > CHECKPOINT_SECONDS:
+                        stop, ended = stopped(), self.learner.step == first + stage.steps
+                        self._take_evaluation(wait=stop)
+                        due = not stop and self._evaluate()
+                        if due or ended or stop or time.monotonic() - last_saved > CHECKPOINT_SECONDS:
                             self.seconds = time.monotonic() - begun
                             self.save()
                             last_saved = time.monotonic()
-                        if stopped():
+                        if stop:
                             raise InterruptedRun(self.learner.step)
                     first += stage.steps
+                self._take_evaluation(wait=True)
             finally:
                 self.learner.close()
+                if self.beside is not None:
+                    self.beside.close()
                 self.callback.stop()
         self.seconds = time.monotonic() - begun
         return self._finish()
+
+    def _steps(self, stage: Stage, inside: int) -> int:
+        """Updates from here, so far inside the stage, to the next row of metrics, evaluation or end."""
+        evaluates = self.beside is not None and stage is self.algorithm.stages[-1]
+        every = self.plan.evaluation.every if evaluates else 0
+        return min(_until(inside, self.plan.log_every), _until(inside, every), stage.steps - inside)
+
+    def _due(self) -> bool:
+        """Whether an evaluation belongs to this step; only the last stage is evaluated."""
+        *earlier, last = self.algorithm.stages
+        inside, every = self.learner.step - sum(stage.steps for stage in earlier), self.plan.evaluation.every
+        return inside > 0 and (inside == last.steps or (every > 0 and inside % every == 0))
+
+    def _evaluate(self) -> bool:
+        """Begin the evaluation of this step where one is due and not there yet, once the one before is through."""
+        if self.beside is None or not self._due() or any(row["step"] == self.learner.step for row in self.evaluations):
+            return False
+        self._take_evaluation(wait=True)
+        self.beside.begin(self.learner.step, self.learner.agents)
+        return True
+
+    def _take_evaluation(self, wait: bool) -> None:
+        rows = self.beside.take(wait) if self.beside is not None else []
+        if rows:
+            self.evaluations += rows
+            self.callback.evaluated(rows[0]["step"], rows)
 
     def _log(self, stage: str, means: dict[str, np.ndarray]) -> None:
         for i, seed in enumerate(self.plan.seeds):
             row = {"step": self.learner.step, "stage": stage, "seed": seed}
             self.metrics.append(row | {name: float(values[i]) for name, values in means.items()})
-
-    def _evaluate(self) -> None:
-        assert self.task is not None
-        protocol = self.plan.evaluation
-        found = rollouts(self.learner.agents, self.task, protocol.episodes, protocol.seed).measures(self.task)
-        rows = [
-            {"step": self.learner.step, "seed": seed, **each} for seed, each in zip(self.plan.seeds, found, strict=True)
-        ]
-        self.evaluations += rows
-        self.callback.evaluated(self.learner.step, rows)
 
     # -- the directory --------------------------------------------------------------------------
 
@@ -249,7 +263,13 @@ class _Training:
                 raise WaypostError(f"{checkpoint}: not a checkpoint of this run ({error})") from None
 
     def save(self) -> None:
-        """Write the checkpoint, then the tables that mirror it."""
+        """Write the checkpoint, then the tables that mirror it.
+
+        An evaluation under way may be missing from a checkpoint only if it is that of the checkpoint's own step: then
+        the agents in it can be evaluated again.
+        """
+        if not self._due():
+            self._take_evaluation(wait=True)
         if self.directory is None:
             return
         record = {

@@ -64,7 +64,7 @@ def cheap_evaluations(monkeypatch: pytest.MonkeyPatch) -> None:
         def score(self, agent: Any) -> float:
             return float(sum(np.asarray(leaf, float).sum() for leaf in jax.tree.leaves(agent)) % 100)
 
-    monkeypatch.setattr("waypost.training.trainer.rollouts", Evaluated)
+    monkeypatch.setattr("waypost.training.beside.rollouts", Evaluated)
     monkeypatch.setattr("waypost.training.trainer.check", lambda agent, task: None)
 
 

@@ -44,7 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         on_the_t_maze(patch, "bound")
         patch.setattr(bound, "TEMPERATURES", TEMPERATURES)
         patch.setattr(bound, "diagnose", partial(diagnose, states=STATES))
-        patch.setattr("waypost.training.trainer.rollouts", Evaluated)
+        patch.setattr("waypost.training.beside.rollouts", Evaluated)
         patch.setattr("waypost.training.trainer.check", lambda agent, task: None)
         run("bound", out, quick=True, seeds=1, steps=30)
         yield out / "bound"
