@@ -12,26 +12,20 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
 import sys
-import time
-import traceback
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from itertools import pairwise
-from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 import against_d3rlpy
 import numpy as np
+from measuring import CALM, CORES, Bench, Figures, Remote, Worker, timed
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 
-CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 ROWS = 100_000
 STEPS = 1_000_000
 """Length of the learning-rate schedules."""
@@ -53,8 +47,6 @@ LEARNERS = {
     "vmap small": ("small", 5, 5),
 }
 """Size, seeds and seeds per lane."""
-CALM = 0.1
-"""A round is undisturbed if others use less than this share of the machine meanwhile."""
 EPISODES, EVALUATION_SEED = 10, 12_345
 
 
@@ -115,17 +107,8 @@ def flops(size: str, batch: int) -> int:
 # -- the workers -------------------------------------------------------------------------------------
 
 
-def timed(run: Callable[[], Any], seconds: float) -> float:
-    """Seconds per run, of as many runs as it takes to fill that time."""
-    begun, runs = time.perf_counter(), 0
-    while (passed := time.perf_counter() - begun) < seconds or not runs:
-        run()
-        runs += 1
-    return passed / runs
-
-
 class TorchWorker:
-    """The update in eager PyTorch."""
+    """The update in PyTorch: eager, with the fused Adam, and with that and `torch.compile`."""
 
     def __init__(self, threads: int = CORES) -> None:
         import torch
@@ -134,15 +117,18 @@ class TorchWorker:
         torch.set_num_threads(threads)
         config, columns, _ = problem("paper")
         used = {name: column for name, column in columns.items() if name not in ("known", "aimed")}  # all ones
-        self.plain = TorchPOR(config, used, STEPS)
-        self.fused = TorchPOR(config, used, STEPS, fused=True)
+        self.ways = {
+            "plain": TorchPOR(config, used, STEPS),
+            "fused": TorchPOR(config, used, STEPS, fused=True),
+            "compiled": TorchPOR(config, used, STEPS, fused=True, compiled=True),
+        }
 
     def check(self, before: dict[str, Any], batch: dict[str, np.ndarray], after: dict[str, Any]) -> float:
         """The largest difference between parameters after the same update from the same state."""
         import torch
 
         worst = 0.0
-        for por in (self.plain, self.fused):
+        for por in self.ways.values():
             por.load(before)
             por.update({name: torch.from_numpy(np.array(batch[name])) for name in por.columns})
             worst = max(worst, *por.differences(after).values())
@@ -150,7 +136,7 @@ class TorchWorker:
 
     def time(self, what: str, seconds: float) -> float:
         """Seconds per update."""
-        return timed({"plain": self.plain, "fused": self.fused}[what].advance, seconds)
+        return timed(self.ways[what].advance, seconds)
 
 
 class LearnerWorker:
@@ -318,50 +304,6 @@ class EvaluationWorker:
         return timed({"together": self.together, "one by one": self.one_by_one}[what], seconds)
 
 
-class Remote:
-    """A worker in a process of its own; once built it sleeps until one of its methods is called."""
-
-    def __init__(self, kind: type, *args: Any, cores: int = CORES, environment: dict[str, str] | None = None):
-        context = multiprocessing.get_context("spawn")  # a fork would share what the libraries have started
-        self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, kind, args, cores, environment or {}), daemon=True)
-        self.process.start()
-        theirs.close()
-
-    def call(self, method: str, *args: Any) -> Any:
-        self.pipe.send((method, args))
-        return self.answer()
-
-    def answer(self) -> Any:
-        try:
-            good, answer = self.pipe.recv()
-        except EOFError:
-            raise RuntimeError("a worker process died") from None
-        if not good:
-            raise RuntimeError(answer)
-        return answer
-
-
-Worker = Remote | against_d3rlpy.Foreign
-
-
-def _serve(pipe: Connection, kind: type, args: tuple[Any, ...], cores: int, environment: dict[str, str]) -> None:
-    # Before the libraries are imported, which look at both only once.
-    os.environ |= environment
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
-    try:
-        worker = kind(*args)
-        pipe.send((True, None))
-        while True:
-            method, arguments = pipe.recv()
-            pipe.send((True, getattr(worker, method)(*arguments)))
-    except (EOFError, KeyboardInterrupt):
-        pass  # the benchmark is over
-    except Exception:
-        pipe.send((False, traceback.format_exc()))
-
-
 def workers(quick: bool) -> dict[str, Worker]:
     """Every worker, built and asleep."""
     passive = {"OMP_WAIT_POLICY": "PASSIVE"}
@@ -386,108 +328,7 @@ def workers(quick: bool) -> dict[str, Worker]:
     return started
 
 
-# -- measuring ---------------------------------------------------------------------------------------
-
-Times = dict[str, np.ndarray]
-"""Seconds per update or evaluation of each side, one number per round."""
-Side = tuple[Worker, str]
-"""A worker and what it has to time."""
-
-
-class Bench:
-    """Lets sides take turns, and shows how far it is."""
-
-    def __init__(self, workers: dict[str, Worker], rounds: int, seconds: float, patience: float, progress: Progress):
-        """A turn lasts `seconds` at least; each measurement waits up to `patience` seconds for a calm machine."""
-        self.workers, self.rounds, self.seconds = workers, rounds, seconds
-        self.patience, self.progress = patience, progress
-        self.disturbance: list[float] = []
-        """The share of the machine that others had in each round that counts."""
-
-    def times(self, title: str, sides: dict[str, Side]) -> Times:
-        """Seconds per update or evaluation of each side, one number per round.
-
-        The rounds that count are the least disturbed ones: judged by what other processes did meanwhile, not by how
-        fast anything was.
-        """
-        task = self.progress.add_task(f"{title}: warming up", total=None)
-        for worker, what in sides.values():
-            worker.call("time", what, 0)
-        rounds: list[tuple[float, dict[str, float]]] = []
-        waited = 0.0
-        while (missing := self.rounds - sum(others < CALM for others, _ in rounds)) > 0:
-            if waited > self.patience and len(rounds) >= self.rounds:
-                break
-            begun, before = time.perf_counter(), self._cpu()
-            if waited <= self.patience:
-                self.progress.update(task, description=f"{title}: {missing} rounds to go, waiting for a calm machine")
-                time.sleep(0.3)
-                if self._others(before) > CALM:
-                    waited += time.perf_counter() - begun
-                    continue
-            self.progress.update(task, description=f"{title}: {missing} rounds to go")
-            # Forwards, then backwards: a drift of the machine's speed cancels.
-            order = list(sides)[:: 1 if len(rounds) % 2 == 0 else -1]
-            begun, before = time.perf_counter(), self._cpu()
-            times = {name: sides[name][0].call("time", sides[name][1], self.seconds) for name in order}
-            rounds.append((self._others(before), times))
-            if rounds[-1][0] > CALM:
-                waited += time.perf_counter() - begun
-        self.progress.update(task, description=title, total=1, completed=1)
-        rounds = sorted(rounds, key=lambda each: each[0])[: self.rounds]
-        self.disturbance += [others for others, _ in rounds]
-        return {name: np.array([times[name] for _, times in rounds]) for name in sides}
-
-    def _others(self, before: np.ndarray) -> float:
-        """The share of the machine that others have had since then."""
-        used, ours, capacity = self._cpu() - before
-        return float(max(0.0, used - ours) / max(capacity, 1e-9))
-
-    def _cpu(self) -> np.ndarray:
-        """CPU ticks that anyone has used, that we have used, and that there were; known on Linux only."""
-        machine = Path("/proc/stat")
-        if not machine.exists():
-            return np.array([0.0, 0.0, time.perf_counter()])
-        numbers = [int(number) for number in machine.read_text().split("\n")[0].split()[1:9]]
-        idle = numbers[3] + numbers[4]
-        processes = (os.getpid(), *(worker.process.pid for worker in self.workers.values()))
-        stats = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in processes]
-        ours = sum(int(user) + int(system) for user, system in (stat[11:13] for stat in stats))
-        return np.array([sum(numbers) - idle, ours, sum(numbers)], np.float64)
-
-
-def quartiles(values: np.ndarray) -> tuple[float, float]:
-    low, high = np.percentile(values, (25, 75))
-    return float(low), float(high)
-
-
-class Figures:
-    """The table."""
-
-    def __init__(self) -> None:
-        self.table = Table("figure", "value", "quartiles", "what it is")
-
-    def time(self, name: str, seconds: np.ndarray, meaning: str) -> None:
-        low, high = quartiles(seconds * 1e3)
-        self.table.add_row(name, f"{np.median(seconds) * 1e3:.3f} ms", f"{low:.3f} – {high:.3f}", meaning)
-
-    def ratio(self, name: str, times: Times, above: str, below: str, meaning: str, headline: bool = False) -> float:
-        """Ratio of the medians, with the quartiles of the rounds' own ratios."""
-        low, high = quartiles(times[above] / times[below])
-        value = float(np.median(times[above]) / np.median(times[below]))
-        style = "bold" if headline else None
-        self.table.add_row(name, f"{value:.3f}", f"{low:.3f} – {high:.3f}", meaning, style=style)
-        return value
-
-    def speed(self, name: str, work: int, seconds: np.ndarray, meaning: str) -> None:
-        low, high = quartiles(work / seconds / 1e9)
-        self.table.add_row(name, f"{work / np.median(seconds) / 1e9:.0f} GFLOP/s", f"{low:.0f} – {high:.0f}", meaning)
-
-    def number(self, name: str, value: str, meaning: str) -> None:
-        self.table.add_row(name, value, "", meaning)
-
-    def line(self) -> None:
-        self.table.add_section()
+# -- the figures -------------------------------------------------------------------------------------
 
 
 def por_update(bench: Bench, figures: Figures, quick: bool) -> dict[str, float]:
@@ -509,16 +350,22 @@ def por_update(bench: Bench, figures: Figures, quick: bool) -> dict[str, float]:
     figures.time("PyTorch", times["torch"], "an update, libraries as they come")
     figures.time("PyTorch, sleeping", times["sleeping"], "the same with OMP_WAIT_POLICY=PASSIVE")
     figures.time("Waypost", times["waypost"], "an update inside Learner.advance")
-    against = figures.ratio("por_vs_torch", times, best, "waypost", "the better PyTorch over Waypost", True)
+    results = {
+        "por_vs_torch": figures.ratio("por_vs_torch", times, best, "waypost", "the better PyTorch over Waypost", True)
+    }
     if not quick:
         more = {
             "fused": (sides[best][0], "fused"),
+            "compiled": (sides[best][0], "compiled"),
             "waypost": (waypost, "one"),
             "torch, one core": (bench.workers["torch, one core"], "plain"),
             "waypost, one core": (bench.workers["waypost, one core"], "one"),
         }
         extra = bench.times("POR update, other ways", more)
         figures.ratio("... fused", extra, "fused", "waypost", "the same with torch.optim.Adam(fused=True)")
+        results["por_vs_torch_compile"] = figures.ratio(
+            "por_vs_torch_compile", extra, "compiled", "waypost", "the same, and torch.compile", True
+        )
         figures.ratio("... on one core", extra, "torch, one core", "waypost, one core", "both bound to one core")
     figures.line()
     work = flops("paper", BATCH)
@@ -526,9 +373,10 @@ def por_update(bench: Bench, figures: Figures, quick: bool) -> dict[str, float]:
     figures.time("bare multiplications", times["matmul"], "nothing but these")
     figures.speed("limit", work, times["matmul"], "speed of the bare multiplications")
     figures.speed("attained", work, times["waypost"], "the same work in the time of the whole update")
-    share = figures.ratio("matmul_limit_share", times, "matmul", "waypost", "attained over limit", True)
+    name = "matmul_limit_share"
+    results[name] = figures.ratio(name, times, "matmul", "waypost", "attained over limit", True)
     figures.line()
-    return {"por_vs_torch": against, "matmul_limit_share": share}
+    return results
 
 
 def five_seeds(bench: Bench, figures: Figures, quick: bool) -> dict[str, float]:

@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench import BATCH, CALM, CORES, STEPS, Bench, Figures, Remote
+from bench import BATCH, STEPS
+from measuring import CALM, CORES, Bench, Figures, Remote
 from rich.console import Console
 from rich.progress import Progress
 

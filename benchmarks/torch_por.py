@@ -1,4 +1,4 @@
-"""One POR update in plain eager PyTorch: the yardstick of `bench.py`, checked there against Waypost's own.
+"""One POR update in PyTorch, eager or compiled: the yardstick of `bench.py`, checked there against Waypost's own.
 
 The settings are the paper's: expectile V (3), weighted guide (6) and executor (7) in every update, observations
 unscaled, actions within [-1, 1]. What these settings make trivial is left out (scaling by 1, masks of ones), and so
@@ -59,8 +59,14 @@ class Gaussian(nn.Module):
 class TorchPOR:
     """Networks, optimisers and data of one training run."""
 
-    def __init__(self, config: Config, columns: dict[str, np.ndarray], steps: int, fused: bool = False):
+    def __init__(
+        self, config: Config, columns: dict[str, np.ndarray], steps: int, fused: bool = False, compiled: bool = False
+    ):
+        """`fused` takes Adam's fused form, `compiled` puts all but Adam through `torch.compile`."""
         self.config = config
+        if compiled:
+            for name in ("_targets", "_value_loss", "_weights", "_guide_loss", "_executor_loss", "_move_target"):
+                setattr(self, name, torch.compile(getattr(self, name)))
         self.columns = {name: torch.from_numpy(np.array(column)) for name, column in columns.items()}
         self.rows = len(columns["rewards"])
         size, actions = columns["observations"].shape[1], columns["actions"].shape[1]
@@ -87,28 +93,39 @@ class TorchPOR:
         self.update({name: column[rows] for name, column in self.columns.items()})
 
     def update(self, batch: dict[str, Tensor]) -> None:
-        config = self.config
         observations, goals = batch["observations"], batch["next_observations"]
         with torch.no_grad():
-            targets = batch["rewards"] + batch["discounts"] * self.target.least(goals)
-
-        residuals = targets - self.value(observations)
-        each = torch.where(residuals < 0, 1.0 - config.tau, config.tau) * residuals**2
-        self._step("value", each.mean())
-
+            targets = self._targets(batch["rewards"], batch["discounts"], goals)
+        self._step("value", self._value_loss(observations, targets))
         with torch.no_grad():
-            residuals = targets - self.value.least(observations)
-            weights = torch.exp((config.inverse_temperature * residuals).clamp(max=log(config.weight_cap)))
-        self._step("guide", -(weights * self.guide.log_likelihood(observations, goals)).mean())
-
-        inputs = torch.cat([observations, goals], dim=-1)
-        self._step("executor", -self.executor.log_likelihood(inputs, batch["actions"]).mean())
-
+            weights = self._weights(observations, targets)
+        self._step("guide", self._guide_loss(observations, goals, weights))
+        self._step("executor", self._executor_loss(observations, goals, batch["actions"]))
         for scheduler in self.schedulers:
             scheduler.step()
         with torch.no_grad():
-            for old, new in zip(self.target.parameters(), self.value.parameters(), strict=True):
-                old.lerp_(new, config.target_rate)
+            self._move_target()
+
+    def _targets(self, rewards: Tensor, discounts: Tensor, following: Tensor) -> Tensor:
+        return rewards + discounts * self.target.least(following)
+
+    def _value_loss(self, observations: Tensor, targets: Tensor) -> Tensor:
+        residuals, tau = targets - self.value(observations), self.config.tau
+        return (torch.where(residuals < 0, 1.0 - tau, tau) * residuals**2).mean()
+
+    def _weights(self, observations: Tensor, targets: Tensor) -> Tensor:
+        residuals = targets - self.value.least(observations)
+        return torch.exp((self.config.inverse_temperature * residuals).clamp(max=log(self.config.weight_cap)))
+
+    def _guide_loss(self, observations: Tensor, goals: Tensor, weights: Tensor) -> Tensor:
+        return -(weights * self.guide.log_likelihood(observations, goals)).mean()
+
+    def _executor_loss(self, observations: Tensor, goals: Tensor, actions: Tensor) -> Tensor:
+        return -self.executor.log_likelihood(torch.cat([observations, goals], dim=-1), actions).mean()
+
+    def _move_target(self) -> None:
+        for old, new in zip(self.target.parameters(), self.value.parameters(), strict=True):
+            old.lerp_(new, self.config.target_rate)
 
     def _step(self, part: str, loss: Tensor) -> None:
         optimiser = self.optimisers[part]
