@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from waypost.report.comparison import write_comparison
+from waypost.report.finished import RunPage
 from waypost.report.gallery import write_gallery
-from waypost.report.run import RunPage
 from waypost.studies import adaptation, comparison
 from waypost.studies.adaptation import Adaptation
 from waypost.studies.comparison import Comparison

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from waypost.report.run import RunPage
+from waypost.report.finished import RunPage
 
 FINISHED = RunPage.finished
 

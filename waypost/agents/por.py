@@ -240,7 +240,7 @@ class POR(Algorithm):
         )
         executor = nets["executor"] and Executor(*scalings, nets["executor"], spec.actions, inputs)
         target, behaviour = jax.tree.map(jnp.copy, nets["value"]), nets["behaviour"]
-        optimisers = {part: self.optimisers[part].init(nets[part]) for part in parts}
+        optimisers = {part: self.optimisers[part].init(nets[part]) for part in sorted(parts)}
         return State(PORAgent(value, guide, executor), target, behaviour, optimisers)
 
     @classmethod

@@ -15,7 +15,7 @@ from rich.progress import (
 )
 
 from waypost.cli.screen import SHOWN, screen
-from waypost.report.run import RunPage
+from waypost.report.finished import RunPage
 from waypost.training.plan import Plan
 from waypost.training.runs import Run
 

@@ -17,7 +17,6 @@ from waypost.figures.curves import as_table
 from waypost.figures.maps import World
 from waypost.files import write_text
 from waypost.report.page import Report, render_report
-from waypost.training.callbacks import Callback
 from waypost.training.evaluation import MEASURES, rollouts as run_episodes
 from waypost.training.policy import Policy
 from waypost.training.runs import Run
@@ -30,14 +29,6 @@ PLANE_EPISODES = 100
 """The most paths that are drawn."""
 MAZE_EPISODES = 20
 """The same where a simulator of bodies takes its time."""
-
-
-class RunPage(Callback):
-    """Writes the page of every run that has a directory, as the last thing before it counts as finished."""
-
-    def finished(self, run: Run) -> None:
-        if run.directory is not None:
-            write_report(run, run.directory / "report.html")
 
 
 def write_report(run: Run, path: Path) -> Path:

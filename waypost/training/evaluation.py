@@ -90,9 +90,10 @@ class _Actor:
     """All agents as one function of one batch: (agents x width) observations in, actions out."""
 
     def __init__(self, agents: Sequence[Agent], goal: Sequence[float] | None = None):
-        self.agents = jax.tree.map(lambda *leaves: jnp.stack(leaves), *agents)
+        # Stacked by NumPy: nothing is compiled for it.
+        self.agents = jax.device_put(jax.tree.map(lambda *leaves: np.stack(leaves), *agents))
         self.count = len(agents)
-        self.goal = None if goal is None else jnp.asarray(goal, jnp.float32)
+        self.goal = None if goal is None else jax.device_put(np.asarray(goal, np.float32))
 
     def start(self, width: int) -> Memory:
         return eqx.filter_vmap(lambda agent: agent.start(width, self.goal))(self.agents)

@@ -97,9 +97,9 @@ class Learner:
             self._enter_window()
 
     def _lane(self, seeds: tuple[int, ...], device: jax.Device, donor: Agent | None) -> Lane:
-        pairs = [jax.random.split(jax.random.key(seed)) for seed in seeds]
-        first_keys, keys = (jax.device_put(_stack([pair[i] for pair in pairs]), device) for i in (0, 1))
-        return Lane(seeds, device, keys, self._programs.beginning(len(seeds))(first_keys, donor))
+        numbers = np.asarray(seeds if len(seeds) > 1 else seeds[0], np.uint32)
+        keys, state = self._programs.beginning(len(seeds))(jax.device_put(numbers, device), donor)
+        return Lane(seeds, device, keys, state)
 
     # -- learning -----------------------------------------------------------------------------
 
@@ -157,8 +157,11 @@ class Learner:
         self.step += steps
         return means
 
-    def metric_names(self) -> list[str]:
-        """Every metric the stages report; also traces every update once, so mistakes show before any work."""
+    def metric_names(self, first: Callable[[Stage], int] = lambda stage: 1) -> list[str]:
+        """Every metric the stages report; also traces every update once, so mistakes show before any work.
+
+        `first` says how many updates the first chunk of a stage will have: what is traced here then serves for it.
+        """
         lane = self.lanes[0]
         columns = {
             name: jax.ShapeDtypeStruct(shape, jax.dtypes.canonicalize_dtype(dtype))
@@ -166,7 +169,7 @@ class Learner:
         }
         names: dict[str, None] = {}
         for stage in self.algorithm.stages:
-            chunk = _over(len(lane.seeds), _chunk(self.algorithm, stage, 1), CHUNK_AXES)
+            chunk = self._programs.chunk(stage, first(stage), len(lane.seeds))
             means = jax.eval_shape(chunk, lane.state, lane.keys, np.int32(0), columns, np.int32(1))[1]
             names |= dict.fromkeys(sorted(means))
         return list(names)
@@ -227,9 +230,10 @@ _programs = lru_cache(maxsize=4)(Programs)
 
 
 def _beginning(algorithm: Algorithm, seeds: int) -> Callable[..., Any]:
-    def begin(key: Array, donor: Agent | None) -> Any:
-        state = algorithm.init(key)
-        return state if donor is None else state._replace(agent=state.agent.graft(donor))
+    def begin(seed: Array, donor: Agent | None) -> tuple[Array, Any]:
+        first, key = jax.random.split(jax.random.key(seed))
+        state = algorithm.init(first)
+        return key, state if donor is None else state._replace(agent=state.agent.graft(donor))
 
     return jax.jit(_over(seeds, begin, (0, None)))
 

@@ -131,7 +131,6 @@ class _Training:
         self.algorithm: Algorithm = chosen(planned.config, self.spec, planned.steps)
         self.learner = Learner(self.algorithm, columns, planned.seeds, donor.agent if donor else None)
         del columns  # they lie on the device now, or in a file
-        self.metric_names = self.learner.metric_names()
         agent = self.learner.states[0].agent
         _check_parts(agent, blank(chosen, planned.config, self.spec, missing_parts(agent)), planned)
         self.metrics: list[dict[str, Any]] = []
@@ -141,6 +140,7 @@ class _Training:
         if self.task is not None and self._can_act(agent):
             check(agent, self.task)
             self.beside = Evaluations(self.task, planned.evaluation, planned.seeds)
+        self.metric_names = self.learner.metric_names(lambda stage: self._steps(stage, 0))
 
     def _stream_choice(self) -> Choice:
         """What was asked for; a run that has begun continues as it began, however much memory there is today."""
