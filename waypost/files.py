@@ -216,22 +216,28 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray], record: Any = None, 
     # As the file stores them: the checksum is of what is read back.
     stored = {name: np.asarray(values, values.dtype.newbyteorder("<"), order="C") for name, values in arrays.items()}
     text = json.dumps(record)
-    write_bytes(path, save(stored, metadata={"record": text, "checksum": _checksum(stored, text)}), keep)
+    sealed = f'{{"checksum": "{_checksum(stored, text)}", "record": {text}}}'
+    # One entry only: the order of several in the header is random, and the same contents must give the same bytes.
+    write_bytes(path, save(stored, metadata={"sealed": sealed}), keep)
 
 
 def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], Any]:
     """The arrays and the record of a file by `write_arrays`; files of older versions have no checksum."""
     with reading(path, "a safetensors file"), safe_open(path, framework="numpy") as file:
         about = file.metadata() or {}
-        text = about.get("record", "null")
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        if "checksum" in about and about["checksum"] != _checksum(arrays, text):
+        if not about.keys() & {"sealed", "record"}:
+            raise DamagedFile(f"{path}: damaged or not written by Waypost (it has no record)")
+        if "sealed" not in about:
+            return arrays, json.loads(about["record"])
+        sealed = json.loads(about["sealed"])
+        if sealed["checksum"] != _checksum(arrays, json.dumps(sealed["record"])):
             raise DamagedFile(f"{path}: damaged (its checksum does not match)")
-        return arrays, json.loads(text)
+        return arrays, sealed["record"]
 
 
 def _checksum(arrays: dict[str, np.ndarray], text: str) -> str:
-    """A checksum of names, types, shapes and numbers, and of the text."""
+    """A checksum of names, types, shapes and numbers, and of the record's text."""
     found = hashlib.blake2b(text.encode(), digest_size=16)
     for name, values in sorted(arrays.items()):
         found.update(json.dumps([name, values.dtype.str, values.shape]).encode())

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import csv
+import errno
 import fcntl
+import itertools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +21,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+import safetensors.numpy
 from samples import TINY, walk
 
 import waypost
@@ -25,7 +29,8 @@ import waypost.data.large as large
 import waypost.training.runs
 from waypost.data.stream import Stream
 from waypost.errors import WaypostError
-from waypost.files import read_arrays
+from waypost.files import read_arrays, write_arrays
+from waypost.training.callbacks import Callback
 from waypost.training.plan import plan
 
 SMALL: dict[str, Any] = {**TINY, "steps": 40, "log_every": 10, "preset": "none"}
@@ -324,6 +329,183 @@ def kill_and_finish(out: Path, undisturbed: Path, kills: tuple[int, ...]) -> Non
     results = [json.loads((folder / "result.json").read_text()) for folder in (out, undisturbed)]
     assert results[0]["per_seed"] == results[1]["per_seed"]
     assert [path.name for path in out.rglob(".*") if path.is_file()] == [".lock"]
+
+
+# -- damaged files and failing disks -------------------------------------------------------------
+
+LAST, BEFORE = Path("checkpoint/state.safetensors"), Path("checkpoint/previous.safetensors")
+
+
+class Stop(Callback):
+    """Ctrl-C after so many steps."""
+
+    def __init__(self, step: int):
+        self.at = step
+
+    def advance(self, stage: str, step: int) -> None:
+        if step >= self.at:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+class Listen(Callback):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def stopped(out: Path, step: int = 30, **options: Any) -> Path:
+    """A run that was stopped after so many steps; its checkpoint before the last is of step 20."""
+    with pytest.raises(waypost.InterruptedRun):
+        small(out, seeds=[3, 4], callbacks=[Stop(step)], **options)
+    return out
+
+
+def flip(file: Path) -> None:
+    """Flip a bit of the last number."""
+    content = file.read_bytes()
+    file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
+
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(finished: waypost.Run, tmp_path: Path) -> None:
+    out, heard = stopped(tmp_path / "run"), Listen()
+    assert [read_arrays(out / file)[1]["step"] for file in (LAST, BEFORE)] == [30, 20]
+    flip(out / LAST)
+    resumed = small(out, seeds=[3, 4], resume=True, callbacks=[heard])
+    warning = "damaged (its checksum does not match); continuing from the checkpoint before it, of step 20"
+    assert [note for note in heard.notes if warning in note]
+    assert same(resumed, finished)
+    assert resumed.metrics == finished.metrics
+    assert weights(out) == weights(finished.directory)
+
+
+def test_a_damaged_checkpoint_never_takes_the_place_of_the_whole_one(tmp_path: Path) -> None:
+    out = stopped(tmp_path / "run")
+    flip(out / LAST)
+    stopped(out, step=21, resume=True)
+    assert [read_arrays(out / file)[1]["step"] for file in (LAST, BEFORE)] == [30, 20]
+
+
+def test_two_damaged_checkpoints_are_said_in_one_line(tmp_path: Path) -> None:
+    out = stopped(tmp_path / "run")
+    flip(out / LAST)
+    (out / BEFORE).write_bytes(b"no")
+    with pytest.raises(
+        WaypostError, match=r"state.safetensors: damaged .*; so is the checkpoint before it: .*previous"
+    ):
+        small(out, seeds=[3, 4], resume=True)
+
+
+def test_a_checkpoint_that_was_being_replaced_is_found(finished: waypost.Run, tmp_path: Path) -> None:
+    out = stopped(tmp_path / "run")
+    (out / LAST).replace(out / BEFORE)  # as where there are no hard links, and the process was killed just then
+    assert same(small(out, seeds=[3, 4], resume=True), finished)
+
+
+def test_the_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
+    one = stopped(tmp_path / "one")
+    other = stopped(tmp_path / "other", tau=0.8)
+    shutil.copy(other / LAST, one / LAST)
+    with pytest.raises(WaypostError, match=r"state.safetensors: belongs to another run"):
+        small(one, seeds=[3, 4], resume=True)
+    config = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps(config | {"streamed": True}))
+    with pytest.raises(
+        WaypostError, match=r"state.safetensors: belongs to another run, or config.json has been changed"
+    ):
+        small(other, seeds=[3, 4], tau=0.8, resume=True)
+
+
+def test_a_checkpoint_of_an_older_version_goes_on(finished: waypost.Run, tmp_path: Path) -> None:
+    out = stopped(tmp_path / "run")
+    arrays, record = read_arrays(out / LAST)
+    del record["run"]
+    (out / LAST).write_bytes(safetensors.numpy.save(arrays, metadata={"record": json.dumps(record)}))
+    (out / BEFORE).unlink()
+    assert same(small(out, seeds=[3, 4], resume=True), finished)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"arrays": lambda arrays: {}}, "its checkpoint is not one of this run"),
+        ({"arrays": lambda a: {n: v.astype(np.float64) for n, v in a.items()}}, "is saved as float64, expected"),
+        ({"record": None}, "not a checkpoint; the record is missing"),
+        ({"record": {"step": 1, "seconds": 1.0, "metrics": "x", "evaluations": []}}, "its metrics are missing or of"),
+    ],
+)
+def test_a_checkpoint_that_holds_something_else_is_refused(change: Any, words: str, tmp_path: Path) -> None:
+    out = stopped(tmp_path / "run")
+    arrays, record = read_arrays(out / LAST)
+    arrays = change["arrays"](arrays) if "arrays" in change else arrays
+    write_arrays(out / LAST, arrays, change.get("record", record))
+    with pytest.raises(WaypostError, match=words):
+        small(out, seeds=[3, 4], resume=True)
+
+
+def test_a_finished_run_with_a_damaged_checkpoint_is_read_from_the_one_before(
+    finished: waypost.Run, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(finished.directory, out)
+    flip(out / LAST)
+    assert waypost.load_run(out).metrics == finished.metrics
+    _, record = read_arrays(out / BEFORE)
+    write_arrays(out / BEFORE, {}, record | {"metrics": record["metrics"][:-1]})
+    with pytest.raises(WaypostError, match=r"state.safetensors: damaged .*; metrics.csv, .* are still there"):
+        waypost.load_run(out)
+
+
+@pytest.mark.parametrize("nth", [0, 3, 6, 9])
+def test_a_full_disk_says_what_is_saved_and_loses_nothing(
+    nth: int, finished: waypost.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, calls, write = tmp_path / "run", itertools.count(), Path.write_bytes
+
+    def full(path: Path, content: bytes) -> int:
+        if next(calls) < nth:
+            return write(path, content)
+        write(path, content[: len(content) // 2])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", full)
+        with pytest.raises(OSError, match="No space left") as caught:
+            small(out, seeds=[3, 4])
+    assert Path(caught.value.filename).is_relative_to(out)
+    assert "partial" not in caught.value.filename
+    if nth == 0:
+        assert not out.exists()
+        return
+    assert not [path for path in out.rglob(".*") if path.name != ".lock"]
+    kept = {3: "step 20", 6: "step 40", 9: "step 40"}[nth]
+    assert caught.value.__notes__ == [f"the checkpoint of {kept} is kept; a resumed run continues from there"]
+    assert same(small(out, seeds=[3, 4], resume=True), finished)
+
+
+def test_a_directory_that_vanishes_is_noticed(tmp_path: Path) -> None:
+    class Move(Callback):
+        def advance(self, stage: str, step: int) -> None:
+            if step == 10:
+                (tmp_path / "run").rename(tmp_path / "moved")
+
+    with pytest.raises(WaypostError, match="run: was deleted or replaced while training"):
+        small(tmp_path / "run", callbacks=[Move()])
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_finished_run_is_shown_where_nothing_can_be_written(
+    finished: waypost.Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_only(*arguments: Any, **options: Any) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    with monkeypatch.context() as patch:
+        for call in ("open", "mkdir", "replace", "unlink"):
+            patch.setattr(os, call, read_only)
+        again = small(finished.directory, seeds=[3, 4], resume=True)
+    assert again.result == finished.result
 
 
 def test_data_that_changed_are_noticed(tmp_path: Path) -> None:

@@ -80,11 +80,21 @@ def claimed(directory: Path, resume: bool) -> Iterator[Claim]:
             discard_partials(folder)
         yield claim
     finally:
-        if made and claim.held and [path.name for path in directory.iterdir()] == [LOCK]:
-            with suppress(OSError):
-                (directory / LOCK).unlink()
-            remove_folders(made)
-        claim.close()
+        try:
+            _tidy_up(claim, made)
+        finally:
+            claim.close()
+
+
+def _tidy_up(claim: Claim, made: list[Path]) -> None:
+    """Remove a directory that was made for this claim, if nothing was saved in it.
+
+    Whoever waits for the old lock file notices that it is gone, see `_claim`.
+    """
+    if made and claim.held and [path.name for path in claim.directory.iterdir()] == [LOCK]:
+        with suppress(OSError):
+            (claim.directory / LOCK).unlink()
+        remove_folders(made)
 
 
 def _claim(directory: Path, resume: bool, made: list[Path]) -> Claim:
