@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
@@ -115,6 +117,17 @@ def test_an_error_before_anything_is_saved_leaves_no_directory(tmp_path: Path) -
     with pytest.raises(WaypostError, match="first"), claimed(tmp_path / "mine", resume=False):
         raise WaypostError("first")
     assert names(tmp_path) == ["mine"]
+
+
+def test_a_disk_that_takes_no_lock_file_is_left_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: Any) -> NoReturn:
+        raise OSError(errno.ENOSPC, "No space left on device", str(arguments[0]))
+
+    monkeypatch.setattr(os, "open", full)
+    with pytest.raises(OSError, match="No space left") as caught, claimed(tmp_path / "a" / "run", resume=False):
+        pass
+    assert caught.value.filename == str(tmp_path / "a" / "run" / LOCK)
+    assert names(tmp_path) == []
 
 
 def test_a_directory_that_was_deleted_or_replaced_is_noticed(tmp_path: Path) -> None:

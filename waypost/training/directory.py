@@ -68,7 +68,11 @@ def claimed(directory: Path, resume: bool) -> Iterator[Claim]:
     if directory.exists() and not directory.is_dir():
         raise DirectoryError(f"{directory}: is a file; a run needs a directory")
     made: list[Path] = []
-    claim = _claim(directory, resume, made)
+    try:
+        claim = _claim(directory, resume, made)
+    except BaseException:
+        remove_folders(made)
+        raise
     try:
         # Before the lock was held, another process may have begun a run, or finished one.
         _refuse_others(directory, resume)

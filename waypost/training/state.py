@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from waypost.errors import DamagedFile, WaypostError
-from waypost.files import read_arrays, table, write_arrays, write_bytes
+from waypost.files import read_arrays, reading, table, write_arrays, write_bytes
 
 CHECKPOINT = Path("checkpoint") / "state.safetensors"
 PREVIOUS = Path("checkpoint") / "previous.safetensors"
@@ -81,9 +81,10 @@ def _same_tables(directory: Path, run: str) -> dict[str, Any] | None:
     """What the checkpoint before the last says, if it is of the last step, too, as metrics.csv shows."""
     try:
         record = _read(directory / PREVIOUS, run)[1]
-        saved = (directory / "metrics.csv").read_text(encoding="utf-8")
-        same = table(saved.partition("\n")[0].split(","), record["metrics"]) == saved
-    except (WaypostError, OSError, ValueError):
+        with reading(directory / "metrics.csv", "a table"):
+            saved = (directory / "metrics.csv").read_text(encoding="utf-8")
+            same = table(saved.partition("\n")[0].split(","), record["metrics"]) == saved
+    except WaypostError:
         return None
     return record if same else None
 
