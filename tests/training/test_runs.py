@@ -32,6 +32,7 @@ from waypost.errors import WaypostError
 from waypost.files import read_arrays, write_arrays
 from waypost.training.callbacks import Callback
 from waypost.training.plan import plan
+from waypost.training.trainer import train
 
 SMALL: dict[str, Any] = {**TINY, "steps": 40, "log_every": 10, "preset": "none"}
 SCHEMA = {
@@ -355,11 +356,27 @@ class Listen(Callback):
         self.notes.append(text)
 
 
+def bare(out: Path, callback: Callback | None = None, **options: Any) -> waypost.Run:
+    """The same training as `finished`, without its page."""
+    usual = {**SMALL, "seeds": [3, 4], "evaluation": waypost.Protocol(every=20, episodes=2)}
+    return train("por", "t-maze", out=out, callback=callback, **{**usual, **options})
+
+
 def stopped(out: Path, step: int = 30, **options: Any) -> Path:
     """A run that was stopped after so many steps; its checkpoint before the last is of step 20."""
     with pytest.raises(waypost.InterruptedRun):
-        small(out, seeds=[3, 4], callbacks=[Stop(step)], **options)
+        bare(out, Stop(step), **options)
     return out
+
+
+@pytest.fixture(scope="module")
+def half(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return stopped(tmp_path_factory.mktemp("half") / "run")
+
+
+@pytest.fixture
+def unfinished(half: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(half, tmp_path / "run"))
 
 
 def flip(file: Path) -> None:
@@ -368,11 +385,11 @@ def flip(file: Path) -> None:
     file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
 
 
-def test_a_damaged_checkpoint_gives_way_to_the_one_before(finished: waypost.Run, tmp_path: Path) -> None:
-    out, heard = stopped(tmp_path / "run"), Listen()
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(finished: waypost.Run, unfinished: Path) -> None:
+    out, heard = unfinished, Listen()
     assert [read_arrays(out / file)[1]["step"] for file in (LAST, BEFORE)] == [30, 20]
     flip(out / LAST)
-    resumed = small(out, seeds=[3, 4], resume=True, callbacks=[heard])
+    resumed = bare(out, heard, resume=True)
     warning = "damaged (its checksum does not match); continuing from the checkpoint before it, of step 20"
     assert [note for note in heard.notes if warning in note]
     assert same(resumed, finished)
@@ -380,50 +397,51 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(finished: waypost.Run,
     assert weights(out) == weights(finished.directory)
 
 
-def test_a_damaged_checkpoint_never_takes_the_place_of_the_whole_one(tmp_path: Path) -> None:
-    out = stopped(tmp_path / "run")
+def test_a_damaged_checkpoint_never_takes_the_place_of_the_whole_one(unfinished: Path) -> None:
+    out = unfinished
     flip(out / LAST)
     stopped(out, step=21, resume=True)
     assert [read_arrays(out / file)[1]["step"] for file in (LAST, BEFORE)] == [30, 20]
 
 
-def test_two_damaged_checkpoints_are_said_in_one_line(tmp_path: Path) -> None:
-    out = stopped(tmp_path / "run")
+def test_two_damaged_checkpoints_are_said_in_one_line(unfinished: Path) -> None:
+    out = unfinished
     flip(out / LAST)
     (out / BEFORE).write_bytes(b"no")
     with pytest.raises(
         WaypostError, match=r"state.safetensors: damaged .*; so is the checkpoint before it: .*previous"
     ):
-        small(out, seeds=[3, 4], resume=True)
+        bare(out, resume=True)
 
 
-def test_a_checkpoint_that_was_being_replaced_is_found(finished: waypost.Run, tmp_path: Path) -> None:
-    out = stopped(tmp_path / "run")
+def test_a_checkpoint_that_was_being_replaced_is_found(finished: waypost.Run, unfinished: Path) -> None:
+    out = unfinished
     (out / LAST).replace(out / BEFORE)  # as where there are no hard links, and the process was killed just then
-    assert same(small(out, seeds=[3, 4], resume=True), finished)
+    assert same(bare(out, resume=True), finished)
 
 
-def test_the_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
-    one = stopped(tmp_path / "one")
-    other = stopped(tmp_path / "other", tau=0.8)
+def test_the_checkpoint_of_another_run_is_refused(unfinished: Path, tmp_path: Path) -> None:
+    one = unfinished
+    protocol = waypost.Protocol(every=20, episodes=2, seed=9)
+    other = stopped(tmp_path / "other", evaluation=protocol)
     shutil.copy(other / LAST, one / LAST)
     with pytest.raises(WaypostError, match=r"state.safetensors: belongs to another run"):
-        small(one, seeds=[3, 4], resume=True)
+        bare(one, resume=True)
     config = json.loads((other / "config.json").read_text())
     (other / "config.json").write_text(json.dumps(config | {"streamed": True}))
     with pytest.raises(
         WaypostError, match=r"state.safetensors: belongs to another run, or config.json has been changed"
     ):
-        small(other, seeds=[3, 4], tau=0.8, resume=True)
+        bare(other, evaluation=protocol, resume=True)
 
 
-def test_a_checkpoint_of_an_older_version_goes_on(finished: waypost.Run, tmp_path: Path) -> None:
-    out = stopped(tmp_path / "run")
+def test_a_checkpoint_of_an_older_version_goes_on(finished: waypost.Run, unfinished: Path) -> None:
+    out = unfinished
     arrays, record = read_arrays(out / LAST)
     del record["run"]
     (out / LAST).write_bytes(safetensors.numpy.save(arrays, metadata={"record": json.dumps(record)}))
     (out / BEFORE).unlink()
-    assert same(small(out, seeds=[3, 4], resume=True), finished)
+    assert same(bare(out, resume=True), finished)
 
 
 @pytest.mark.parametrize(
@@ -435,13 +453,13 @@ def test_a_checkpoint_of_an_older_version_goes_on(finished: waypost.Run, tmp_pat
         ({"record": {"step": 1, "seconds": 1.0, "metrics": "x", "evaluations": []}}, "its metrics are missing or of"),
     ],
 )
-def test_a_checkpoint_that_holds_something_else_is_refused(change: Any, words: str, tmp_path: Path) -> None:
-    out = stopped(tmp_path / "run")
+def test_a_checkpoint_that_holds_something_else_is_refused(change: Any, words: str, unfinished: Path) -> None:
+    out = unfinished
     arrays, record = read_arrays(out / LAST)
     arrays = change["arrays"](arrays) if "arrays" in change else arrays
     write_arrays(out / LAST, arrays, change.get("record", record))
     with pytest.raises(WaypostError, match=words):
-        small(out, seeds=[3, 4], resume=True)
+        bare(out, resume=True)
 
 
 def test_a_finished_run_with_a_damaged_checkpoint_is_read_from_the_one_before(
@@ -457,7 +475,7 @@ def test_a_finished_run_with_a_damaged_checkpoint_is_read_from_the_one_before(
         waypost.load_run(out)
 
 
-@pytest.mark.parametrize("nth", [0, 3, 6, 9])
+@pytest.mark.parametrize("nth", [0, 4, 10])
 def test_a_full_disk_says_what_is_saved_and_loses_nothing(
     nth: int, finished: waypost.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -472,16 +490,16 @@ def test_a_full_disk_says_what_is_saved_and_loses_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(Path, "write_bytes", full)
         with pytest.raises(OSError, match="No space left") as caught:
-            small(out, seeds=[3, 4])
+            bare(out)
     assert Path(caught.value.filename).is_relative_to(out)
     assert "partial" not in caught.value.filename
     if nth == 0:
         assert not out.exists()
         return
     assert not [path for path in out.rglob(".*") if path.name != ".lock"]
-    kept = {3: "step 20", 6: "step 40", 9: "step 40"}[nth]
+    kept = {4: "step 20", 10: "step 40"}[nth]
     assert caught.value.__notes__ == [f"the checkpoint of {kept} is kept; a resumed run continues from there"]
-    assert same(small(out, seeds=[3, 4], resume=True), finished)
+    assert same(bare(out, resume=True), finished)
 
 
 def test_a_directory_that_vanishes_is_noticed(tmp_path: Path) -> None:
@@ -491,7 +509,7 @@ def test_a_directory_that_vanishes_is_noticed(tmp_path: Path) -> None:
                 (tmp_path / "run").rename(tmp_path / "moved")
 
     with pytest.raises(WaypostError, match="run: was deleted or replaced while training"):
-        small(tmp_path / "run", callbacks=[Move()])
+        bare(tmp_path / "run", Move())
     assert not (tmp_path / "run").exists()
 
 
@@ -504,7 +522,7 @@ def test_a_finished_run_is_shown_where_nothing_can_be_written(
     with monkeypatch.context() as patch:
         for call in ("open", "mkdir", "replace", "unlink"):
             patch.setattr(os, call, read_only)
-        again = small(finished.directory, seeds=[3, 4], resume=True)
+        again = bare(finished.directory, resume=True)
     assert again.result == finished.result
 
 
