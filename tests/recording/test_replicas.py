@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
+from samples import walk
 
 from waypost.data.dataset import Dataset
+from waypost.data.sources import RECIPES, kept_file, load, save
 from waypost.envs.locomotion import BODIES
 from waypost.envs.mazes import ANT_SCALE, MAZES, POINT_SCALE, at_goal
 from waypost.envs.tasks import TASKS
 from waypost.errors import WaypostError
 from waypost.recording import replicas
 from waypost.recording.replicas import REPLICAS, collect
+from waypost.types import Count
 
 FIFTEEN = {
     *(f"{body}-{data}" for body in BODIES for data in ("medium", "medium-replay", "medium-expert")),
@@ -227,3 +232,27 @@ def test_the_ant_arrives_where_it_is_sent() -> None:
     data = collect("antmaze-large-diverse", 40_000)
     lengths = data.episode_lengths[:-1]
     assert (lengths < MAZES["large"].ant_steps).mean() >= 0.75
+
+
+def test_a_disk_without_room_is_noticed_before_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_late(transitions: int | None, progress: Count | None) -> Dataset:
+        pytest.fail("recorded what cannot be kept")
+
+    monkeypatch.setenv("WAYPOST_DATA", str(tmp_path / "kept"))
+    usual = RECIPES["hopper-medium"]
+    assert usual.row_size == REPLICAS["hopper-medium"].row_size >= 4 * (11 + 11 + 3 + 1)
+    monkeypatch.setitem(RECIPES, "hopper-medium", replace(usual, make=too_late, row_size=1 << 50))
+    with pytest.raises(WaypostError, match=r"hopper-medium-300.npz: cannot be written \(No space left on device\)"):
+        load("hopper-medium-300")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_processes_may_record_the_same_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slowly(transitions: int | None, progress: Count | None) -> Dataset:
+        save(walk(), kept_file("hopper-medium", transitions))  # another process was faster
+        return walk()
+
+    monkeypatch.setenv("WAYPOST_DATA", str(tmp_path))
+    monkeypatch.setitem(RECIPES, "hopper-medium", replace(RECIPES["hopper-medium"], make=slowly))
+    assert load("hopper-medium-300").fingerprint() == walk().fingerprint()
+    assert [path.name for path in tmp_path.iterdir()] == ["hopper-medium-300.npz"]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -33,6 +35,7 @@ from waypost.studies.comparison import (
     read_settings,
     with_total_updates,
 )
+from waypost.training.directory import claimed
 from waypost.training.plan import plan
 
 ONE = Protocol(every=0, episodes=2)
@@ -90,9 +93,24 @@ def test_what_is_finished_is_not_trained_again(finished: tuple[Comparison, Path]
 
 
 def test_a_folder_of_another_comparison_is_not_mixed_with_this_one(finished: tuple[Comparison, Path]) -> None:
-    comparison = small(finished[1], ("bc",), steps=30)
-    assert "began with steps = 20" in comparison.entries[0].note
-    assert comparison.entries[0].mean is None
+    with pytest.raises(WaypostError, match="began with steps = 20"):
+        small(finished[1], ("bc",), steps=30)
+
+
+def test_a_folder_in_use_or_a_full_disk_ends_the_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        claimed(tmp_path / "t-maze" / "bc", resume=True),
+        pytest.raises(WaypostError, match="t-maze/bc: another process is training there"),
+    ):
+        small(tmp_path, ("bc",))
+
+    def full(*arguments: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        small(tmp_path, ("bc",))
+    assert caught.value.filename == str(tmp_path / "t-maze" / "bc" / "config.json")
 
 
 def test_the_tables_hold_the_same_numbers(finished: tuple[Comparison, Path]) -> None:

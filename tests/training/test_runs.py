@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import csv
+import errno
 import fcntl
+import itertools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +21,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+import safetensors.numpy
 from samples import TINY, walk
 
 import waypost
@@ -25,8 +29,10 @@ import waypost.data.large as large
 import waypost.training.runs
 from waypost.data.stream import Stream
 from waypost.errors import WaypostError
-from waypost.files import read_arrays
+from waypost.files import read_arrays, write_arrays
+from waypost.training.callbacks import Callback
 from waypost.training.plan import plan
+from waypost.training.trainer import train
 
 SMALL: dict[str, Any] = {**TINY, "steps": 40, "log_every": 10, "preset": "none"}
 SCHEMA = {
@@ -324,6 +330,200 @@ def kill_and_finish(out: Path, undisturbed: Path, kills: tuple[int, ...]) -> Non
     results = [json.loads((folder / "result.json").read_text()) for folder in (out, undisturbed)]
     assert results[0]["per_seed"] == results[1]["per_seed"]
     assert [path.name for path in out.rglob(".*") if path.is_file()] == [".lock"]
+
+
+# -- damaged files and failing disks -------------------------------------------------------------
+
+LAST, BEFORE = Path("checkpoint/state.safetensors"), Path("checkpoint/previous.safetensors")
+
+
+class Stop(Callback):
+    """Ctrl-C after so many steps."""
+
+    def __init__(self, step: int):
+        self.at = step
+
+    def advance(self, stage: str, step: int) -> None:
+        if step >= self.at:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+class Listen(Callback):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def bare(out: Path, callback: Callback | None = None, **options: Any) -> waypost.Run:
+    """The same training as `finished`, without its page."""
+    usual = {**SMALL, "seeds": [3, 4], "evaluation": waypost.Protocol(every=20, episodes=2)}
+    return train("por", "t-maze", out=out, callback=callback, **{**usual, **options})
+
+
+def stopped(out: Path, step: int = 30, **options: Any) -> Path:
+    """A run that was stopped after so many steps; its checkpoint before the last is of step 20."""
+    with pytest.raises(waypost.InterruptedRun):
+        bare(out, Stop(step), **options)
+    return out
+
+
+@pytest.fixture(scope="module")
+def half(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return stopped(tmp_path_factory.mktemp("half") / "run")
+
+
+@pytest.fixture
+def unfinished(half: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(half, tmp_path / "run"))
+
+
+def flip(file: Path) -> None:
+    """Flip a bit of the last number."""
+    content = file.read_bytes()
+    file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
+
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(finished: waypost.Run, unfinished: Path) -> None:
+    out, heard = unfinished, Listen()
+    assert [read_arrays(out / file)[1]["step"] for file in (LAST, BEFORE)] == [30, 20]
+    flip(out / LAST)
+    resumed = bare(out, heard, resume=True)
+    warning = "damaged (its checksum does not match); continuing from the checkpoint before it, of step 20"
+    assert [note for note in heard.notes if warning in note]
+    assert same(resumed, finished)
+    assert resumed.metrics == finished.metrics
+    assert weights(out) == weights(finished.directory)
+
+
+def test_a_damaged_checkpoint_never_takes_the_place_of_the_whole_one(unfinished: Path) -> None:
+    out = unfinished
+    flip(out / LAST)
+    stopped(out, step=21, resume=True)
+    assert [read_arrays(out / file)[1]["step"] for file in (LAST, BEFORE)] == [30, 20]
+
+
+def test_two_damaged_checkpoints_are_said_in_one_line(unfinished: Path) -> None:
+    out = unfinished
+    flip(out / LAST)
+    (out / BEFORE).write_bytes(b"no")
+    with pytest.raises(
+        WaypostError, match=r"state.safetensors: damaged .*; so is the checkpoint before it: .*previous"
+    ):
+        bare(out, resume=True)
+
+
+def test_a_checkpoint_that_was_being_replaced_is_found(finished: waypost.Run, unfinished: Path) -> None:
+    out = unfinished
+    (out / LAST).replace(out / BEFORE)  # as where there are no hard links, and the process was killed just then
+    assert same(bare(out, resume=True), finished)
+
+
+def test_the_checkpoint_of_another_run_is_refused(unfinished: Path, tmp_path: Path) -> None:
+    one = unfinished
+    protocol = waypost.Protocol(every=20, episodes=2, seed=9)
+    other = stopped(tmp_path / "other", evaluation=protocol)
+    shutil.copy(other / LAST, one / LAST)
+    with pytest.raises(WaypostError, match=r"state.safetensors: belongs to another run"):
+        bare(one, resume=True)
+    config = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps(config | {"streamed": True}))
+    with pytest.raises(
+        WaypostError, match=r"state.safetensors: belongs to another run, or config.json has been changed"
+    ):
+        bare(other, evaluation=protocol, resume=True)
+
+
+def test_a_checkpoint_of_an_older_version_goes_on(finished: waypost.Run, unfinished: Path) -> None:
+    out = unfinished
+    arrays, record = read_arrays(out / LAST)
+    del record["run"]
+    (out / LAST).write_bytes(safetensors.numpy.save(arrays, metadata={"record": json.dumps(record)}))
+    (out / BEFORE).unlink()
+    assert same(bare(out, resume=True), finished)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"arrays": lambda arrays: {}}, "its checkpoint is not one of this run"),
+        ({"arrays": lambda a: {n: v.astype(np.float64) for n, v in a.items()}}, "is saved as float64, expected"),
+        ({"record": None}, "not a checkpoint; the record is missing"),
+        ({"record": {"step": 1, "seconds": 1.0, "metrics": "x", "evaluations": []}}, "its metrics are missing or of"),
+    ],
+)
+def test_a_checkpoint_that_holds_something_else_is_refused(change: Any, words: str, unfinished: Path) -> None:
+    out = unfinished
+    arrays, record = read_arrays(out / LAST)
+    arrays = change["arrays"](arrays) if "arrays" in change else arrays
+    write_arrays(out / LAST, arrays, change.get("record", record))
+    with pytest.raises(WaypostError, match=words):
+        bare(out, resume=True)
+
+
+def test_a_finished_run_with_a_damaged_checkpoint_is_read_from_the_one_before(
+    finished: waypost.Run, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(finished.directory, out)
+    flip(out / LAST)
+    assert waypost.load_run(out).metrics == finished.metrics
+    _, record = read_arrays(out / BEFORE)
+    write_arrays(out / BEFORE, {}, record | {"metrics": record["metrics"][:-1]})
+    with pytest.raises(WaypostError, match=r"state.safetensors: damaged .*; metrics.csv, .* are still there"):
+        waypost.load_run(out)
+
+
+@pytest.mark.parametrize("nth", [0, 4, 10])
+def test_a_full_disk_says_what_is_saved_and_loses_nothing(
+    nth: int, finished: waypost.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, calls, write = tmp_path / "run", itertools.count(), Path.write_bytes
+
+    def full(path: Path, content: bytes) -> int:
+        if next(calls) < nth:
+            return write(path, content)
+        write(path, content[: len(content) // 2])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", full)
+        with pytest.raises(OSError, match="No space left") as caught:
+            bare(out)
+    assert Path(caught.value.filename).is_relative_to(out)
+    assert "partial" not in caught.value.filename
+    if nth == 0:
+        assert not out.exists()
+        return
+    assert not [path for path in out.rglob(".*") if path.name != ".lock"]
+    kept = {4: "step 20", 10: "step 40"}[nth]
+    assert caught.value.__notes__ == [f"the checkpoint of {kept} is kept; a resumed run continues from there"]
+    assert same(bare(out, resume=True), finished)
+
+
+def test_a_directory_that_vanishes_is_noticed(tmp_path: Path) -> None:
+    class Move(Callback):
+        def advance(self, stage: str, step: int) -> None:
+            if step == 10:
+                (tmp_path / "run").rename(tmp_path / "moved")
+
+    with pytest.raises(WaypostError, match="run: was deleted or replaced while training"):
+        bare(tmp_path / "run", Move())
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_finished_run_is_shown_where_nothing_can_be_written(
+    finished: waypost.Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_only(*arguments: Any, **options: Any) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    with monkeypatch.context() as patch:
+        for call in ("open", "mkdir", "replace", "unlink"):
+            patch.setattr(os, call, read_only)
+        again = bare(finished.directory, resume=True)
+    assert again.result == finished.result
 
 
 def test_data_that_changed_are_noticed(tmp_path: Path) -> None:

@@ -148,11 +148,13 @@ def run_collect(command: options.Collect) -> None:
     from waypost.cli.screen import counting_bar, screen, show_inspection
     from waypost.data.inspection import inspect
     from waypost.data.sources import kept_file, writer
+    from waypost.files import writable
     from waypost.recording.replicas import collect, replica_named
 
-    replica_named(command.name)
+    replica = replica_named(command.name)
     out = command.out or kept_file(command.name, command.transitions, command.seed)
     write = writer(out, command.overwrite)
+    writable(out, replica.row_size * (command.transitions or replica.transitions))
     with counting_bar("transitions") as progress:
         dataset = collect(command.name, command.transitions, command.seed, command.workers, progress)
     write(dataset, out, None)

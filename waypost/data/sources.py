@@ -19,6 +19,7 @@ from waypost.data.dataset import Dataset, concatenate
 from waypost.data.formats import BY_SUFFIX, FILES, MINARI, SUFFIXES, TABLE, minari_folder
 from waypost.data.roles import Columns
 from waypost.errors import WaypostError
+from waypost.files import writable
 from waypost.types import Count
 
 Source = Any
@@ -35,6 +36,8 @@ class Recipe:
     """Makes so many transitions, by default as many as the set has."""
     transitions: int | None = None
     """How many that are, for data that take long to make: they are kept in a file, and NAME-NUMBER is a shorter set."""
+    row_size: int = 0
+    """About how many bytes of that file a transition takes."""
 
 
 RECIPES: dict[str, Recipe] = {}
@@ -124,7 +127,10 @@ def _one(name: str, columns: Columns, progress: Count | None) -> Dataset:
             return recipe.make(None, progress).named(name)
         file = kept_file(recipe.name, transitions)
         if not file.is_file():
-            save(recipe.make(transitions, progress), file)
+            with writing(file):
+                writable(file, recipe.row_size * (transitions or recipe.transitions))
+            # Another process may have recorded the same in the meantime.
+            save(recipe.make(transitions, progress), file, overwrite=True)
         return BY_SUFFIX[".npz"].read(file, Columns()).named(name)
     path = Path(name).expanduser()
     if minari_folder(path):

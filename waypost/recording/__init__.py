@@ -19,4 +19,4 @@ for _name, _summary in CATALOGUE["rooms"].items():
     RECIPES[_name] = Recipe(_name, _summary, partial(four_rooms.record, _name))
 RECIPES["t-maze"] = Recipe("t-maze", CATALOGUE["t-maze"], lambda transitions, progress: t_maze.record())
 for _name, _each in REPLICAS.items():
-    RECIPES[_name] = Recipe(_name, _each.summary, partial(_replica, _name), _each.transitions)
+    RECIPES[_name] = Recipe(_name, _each.summary, partial(_replica, _name), _each.transitions, _each.row_size)

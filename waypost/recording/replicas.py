@@ -47,6 +47,11 @@ class Replica:
     notes: tuple[str, ...] = ()
     """Where it departs from D4RL's recipe."""
 
+    @property
+    def row_size(self) -> int:
+        """About how many bytes a transition takes in a file: two states, an action and what happened."""
+        return 4 * (2 * len(self.observation_names) + 8)
+
 
 CATALOGUE: dict[str, Any] = tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text())
 

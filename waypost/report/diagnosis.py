@@ -68,7 +68,6 @@ def _shares(axes: Axes, diagnosis: Diagnosis, curves: dict[str, tuple[str, str, 
 
 def write_diagnosis(diagnosis: Diagnosis, folder: Path) -> Path:
     """diagnosis.json, .csv, .md, .png and .svg in a folder; the folder."""
-    folder.mkdir(parents=True, exist_ok=True)
     figure, rows = diagnosis_figure(diagnosis), diagnosis.rows
     write_json(folder / "diagnosis.json", diagnosis.to_json())
     write_text(folder / "diagnosis.csv", table(list(rows[0]), rows))

@@ -25,7 +25,7 @@ from waypost.agents.agent import Spec
 from waypost.data.large import obtain
 from waypost.data.roles import Columns
 from waypost.envs.tasks import Protocol, common_suite, task as find_task
-from waypost.errors import WaypostError
+from waypost.errors import DirectoryError, WaypostError
 from waypost.files import table
 from waypost.statistics import Estimate, Profile
 from waypost.training.callbacks import Callback, in_turn
@@ -185,7 +185,8 @@ def compare(
                  by default what each preset says
     evaluation   a `Protocol`, or a function that makes one of each task's; by default each task's
     settings     for each algorithm's name, settings on top of its preset
-    An algorithm that cannot learn from a data set, or diverges there, gets a note in place of numbers.
+    An algorithm that cannot learn from a data set, or diverges there, gets a note in place of numbers. A folder that
+    cannot be used ends the comparison: one another process trains in, one of other settings, or a full disk.
     """
     callback = callback or Callback()
     names = tuple(dict.fromkeys(algorithms or ALGORITHMS))
@@ -223,6 +224,8 @@ def compare(
             summary = {key: number for key, number in statistics.summarise(values).items() if key != "iqm"}
             spent = {"steps": total_updates(run.plan), "seconds": run.result["seconds"]}
             entry = Entry(source, name, measure, values, **summary, **spent, run=run)
+        except DirectoryError:
+            raise  # it says nothing about this algorithm and these data
         except WaypostError as error:
             callback.note(f"{name} on {source}: {error}")
             entry = Entry(source, name, note=str(error))

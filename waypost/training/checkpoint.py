@@ -19,7 +19,7 @@ def flatten(tree: Any, prefix: str) -> dict[str, np.ndarray]:
 
 
 def unflatten(like: Tree, arrays: dict[str, np.ndarray], prefix: str) -> Tree:
-    """A pytree like `like`, with the arrays of that name; their shapes must be the same."""
+    """A pytree like `like`, with the arrays of that name; their shapes and types must be the same."""
     leaves, structure = jax.tree_util.tree_flatten_with_path(like)
     found = []
     for path, leaf in leaves:
@@ -28,5 +28,7 @@ def unflatten(like: Tree, arrays: dict[str, np.ndarray], prefix: str) -> Tree:
             raise WaypostError(f"{name} is missing from the saved file; it belongs to other settings")
         if arrays[name].shape != leaf.shape:
             raise WaypostError(f"{name} is saved as {arrays[name].shape}, expected {leaf.shape}: other settings")
+        if arrays[name].dtype != leaf.dtype:
+            raise WaypostError(f"{name} is saved as {arrays[name].dtype}, expected {leaf.dtype}: other settings")
         found.append(arrays[name])
     return jax.tree_util.tree_unflatten(structure, found)

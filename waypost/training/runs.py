@@ -4,7 +4,8 @@ A run directory holds
     config.json       what was asked for: enough to do it again
     metrics.csv       training metrics, one row per seed and chunk
     evaluations.csv   one row per seed and evaluation
-    checkpoint/       everything the training needs to continue, in one file that is replaced as a whole
+    checkpoint/       everything the training needs to continue: state.safetensors is the last checkpoint,
+                      previous.safetensors the one before it, in case the last is damaged
     policy/           the agents, one safetensors file per seed, and policy.json
     report.html       what it learned, as one page
     result.json       the outcome; its presence says the run is finished
@@ -22,15 +23,14 @@ import numpy as np
 
 from waypost.envs.tasks import Task, task as find_task
 from waypost.errors import WaypostError
-from waypost.files import read_arrays, read_json
+from waypost.files import read_json
 from waypost.statistics import summarise
 from waypost.training.compilation import keep_programs
 from waypost.training.evaluation import MEASURES, rollouts
 from waypost.training.plan import Plan, read_plan
 from waypost.training.policy import Policy, load_policies
+from waypost.training.state import identity, load_tables
 from waypost.types import Count
-
-CHECKPOINT = Path("checkpoint") / "state.safetensors"
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +59,9 @@ def load_run(directory: str | Path) -> Run:
     planned = read_plan(directory)
     if not (directory / "result.json").is_file():
         raise WaypostError(f"{directory}: the run is not finished; continue it with `waypost train ... --resume`")
-    _, record = read_arrays(directory / CHECKPOINT)
+    tables = load_tables(directory, identity(read_json(directory / "config.json")))
     outcome = read_json(directory / "result.json")
-    return Run(planned, outcome, load_policies(directory), record["metrics"], record["evaluations"], directory)
+    return Run(planned, outcome, load_policies(directory), tables["metrics"], tables["evaluations"], directory)
 
 
 def evaluate(

@@ -30,17 +30,18 @@ from waypost.data.sources import load
 from waypost.data.stream import Stream, sample
 from waypost.envs.tasks import task as find_task
 from waypost.errors import InterruptedRun, MissingPart, WaypostError
-from waypost.files import read_arrays, read_json, table, write_arrays, write_json, write_text
+from waypost.files import read_json, table, write_json, write_text
 from waypost.resources import device_memory, enough_memory
 from waypost.training.beside import Evaluations
 from waypost.training.callbacks import Callback
 from waypost.training.compilation import keep_programs
-from waypost.training.directory import claimed
+from waypost.training.directory import Claim, blaming_the_directory, claimed
 from waypost.training.evaluation import MEASURES, check
 from waypost.training.loop import Learner, learning_devices
 from waypost.training.plan import Plan, plan, same_plan
 from waypost.training.policy import Policy, blank, missing_parts, save_policies
-from waypost.training.runs import CHECKPOINT, Run, last_evaluations, load_run, result
+from waypost.training.runs import Run, last_evaluations, load_run, result
+from waypost.training.state import identity, load_state, save_state
 
 CHECKPOINT_SECONDS = 30.0
 """A checkpoint is written at every evaluation and stage end, and at least this often."""
@@ -95,20 +96,31 @@ def execute(
             return _Training(planned, data, None, callback).run()
     directory = Path(out)
     with ExitStack() as claims:
+        # What is finished does not change any more: it is read without a claim, also from a disk that is read only.
+        finished = _finished(planned, directory, callback) if resume else None
+        if finished is not None:
+            return finished
         # A directory that is there is claimed first; a new one is made only once nothing can be wrong any more.
-        existed = directory.exists()
-        if existed:
-            claims.enter_context(claimed(directory, resume))
-        if (directory / "result.json").is_file():
-            same_plan(planned, directory)
-            callback.note(f"{directory} is already finished")
-            return load_run(directory)
+        claim = claims.enter_context(claimed(directory, resume)) if directory.exists() else None
         claims.enter_context(enough_memory(planned.data))
         training = _Training(planned, data, directory, callback)
-        if not existed:
-            claims.enter_context(claimed(directory, resume))
-        training.open(directory)
+        claim = claim or claims.enter_context(claimed(directory, resume))
+        # Another process may have finished it in the meantime.
+        finished = _finished(planned, directory, callback)
+        if finished is not None:
+            return finished
+        training.open(claim)
         return training.run()
+
+
+def _finished(planned: Plan[Any], directory: Path, callback: Callback) -> Run | None:
+    """The run of a directory, if it is finished; it must be the one that was planned."""
+    with blaming_the_directory():
+        if not (directory / "result.json").is_file():
+            return None
+        same_plan(planned, directory)
+        callback.note(f"{directory} is already finished")
+        return load_run(directory)
 
 
 class _Training:
@@ -136,6 +148,8 @@ class _Training:
         self.metrics: list[dict[str, Any]] = []
         self.evaluations: list[dict[str, Any]] = []
         self.seconds = 0.0
+        self.saved: int | None = None
+        """The step of the last checkpoint."""
         self.beside: Evaluations | None = None
         if self.task is not None and self._can_act(agent):
             check(agent, self.task)
@@ -147,7 +161,8 @@ class _Training:
         config = self.directory / "config.json" if self.directory else None
         if config is None or not config.is_file():
             return self.plan.stream
-        return "always" if read_json(config).get("streamed", False) else "never"
+        with blaming_the_directory():
+            return "always" if read_json(config).get("streamed", False) else "never"
 
     def _columns(self, chosen: type[Algorithm], dataset: Dataset) -> tuple[Arrays | Stream, Spec]:
         """What the learner draws from, and what its agents must know of it."""
@@ -243,24 +258,43 @@ class _Training:
 
     # -- the directory --------------------------------------------------------------------------
 
-    def open(self, directory: Path) -> None:
-        """Begin the directory, or go back to its checkpoint."""
-        config, checkpoint = directory / "config.json", directory / CHECKPOINT
-        if config.is_file():
-            saved = same_plan(self.plan, directory)
-            if saved["fingerprint"] != self.fingerprint:
-                raise WaypostError(f"{directory}: {self.plan.data} has changed since this run began")
-        else:
-            record = {"waypost": version("waypost"), **self.plan.to_json()}
-            write_json(config, {**record, "fingerprint": self.fingerprint, "streamed": self.streamed})
-        if checkpoint.is_file():
-            arrays, record = read_arrays(checkpoint)
-            try:
-                self.learner.restore(arrays)
-                self.metrics, self.evaluations = record["metrics"], record["evaluations"]
-                self.seconds = record["seconds"]
-            except (KeyError, TypeError, WaypostError) as error:
-                raise WaypostError(f"{checkpoint}: not a checkpoint of this run ({error})") from None
+    def open(self, claim: Claim) -> None:
+        """Begin the directory, or go back to its last checkpoint."""
+        self.claim, directory = claim, claim.directory
+        file = directory / "config.json"
+        config = {"waypost": version("waypost"), **self.plan.to_json()}
+        config |= {"fingerprint": self.fingerprint, "streamed": self.streamed}
+        with blaming_the_directory():
+            if file.is_file():
+                config = same_plan(self.plan, directory)
+                if config["fingerprint"] != self.fingerprint:
+                    raise WaypostError(f"{directory}: {self.plan.data} has changed since this run began")
+            else:
+                write_json(file, config)
+            self.identity = identity(config)
+            saved = load_state(directory, self.identity, self.callback.note)
+            if saved is not None:
+                self._restore(*saved)
+
+    def _restore(self, arrays: dict[str, np.ndarray], record: dict[str, Any]) -> None:
+        try:
+            self.learner.restore(arrays)
+        except (KeyError, TypeError, ValueError, WaypostError) as error:
+            raise WaypostError(f"{self.directory}: its checkpoint is not one of this run ({error})") from None
+        self.metrics, self.evaluations, self.seconds = record["metrics"], record["evaluations"], record["seconds"]
+        self.saved = self.learner.step
+
+    @contextmanager
+    def _saying_what_is_saved(self) -> Iterator[None]:
+        """After an error of the disk, what is not lost."""
+        try:
+            yield
+        except OSError as error:
+            if self.saved is None:
+                error.add_note("nothing was saved before")
+            else:
+                error.add_note(f"the checkpoint of step {self.saved} is kept; a resumed run continues from there")
+            raise
 
     def save(self) -> None:
         """Write the checkpoint, then the tables that mirror it.
@@ -277,11 +311,15 @@ class _Training:
             "seconds": self.seconds,
             "metrics": self.metrics,
             "evaluations": self.evaluations,
+            "run": self.identity,
         }
-        write_arrays(self.directory / CHECKPOINT, self.learner.snapshot(), record)
-        columns = ["step", "stage", "seed", *self.metric_names]
-        write_text(self.directory / "metrics.csv", table(columns, self.metrics))
-        write_text(self.directory / "evaluations.csv", table(["step", "seed", *MEASURES], self.evaluations))
+        self.claim.check()
+        with self._saying_what_is_saved():
+            save_state(self.directory, self.learner.snapshot(), record)
+            self.saved = self.learner.step
+            columns = ["step", "stage", "seed", *self.metric_names]
+            write_text(self.directory / "metrics.csv", table(columns, self.metrics))
+            write_text(self.directory / "evaluations.csv", table(["step", "seed", *MEASURES], self.evaluations))
 
     def _finish(self) -> Run:
         planned = self.plan
@@ -294,9 +332,10 @@ class _Training:
         run = Run(planned, outcome, policies, self.metrics, self.evaluations, self.directory)
         if self.directory is not None:
             self.save()
-            save_policies(policies, self.directory / "policy")
-            self.callback.finished(run)
-            write_json(self.directory / "result.json", outcome)
+            with self._saying_what_is_saved():
+                save_policies(policies, self.directory / "policy")
+                self.callback.finished(run)
+                write_json(self.directory / "result.json", outcome)
         return run
 
 

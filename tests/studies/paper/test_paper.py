@@ -23,6 +23,7 @@ from waypost.data.sources import recipe_of
 from waypost.envs.tasks import Protocol
 from waypost.errors import InterruptedRun, WaypostError
 from waypost.figures import new_figure
+from waypost.files import write_bytes
 from waypost.studies.paper import EXPERIMENTS, experiment, run as module
 from waypost.studies.paper.experiment import Context, Drawing, Experiment, Outcome, Size, Table, over_seeds
 from waypost.studies.paper.run import finished, read_record
@@ -189,11 +190,13 @@ def test_what_is_interrupted_while_writing_counts_as_unfinished(
     run("fake-one", tmp_path, quick=True)
     page = (tmp_path / "paper.html").read_text()
 
-    def stop(figure: Any) -> str:
-        raise KeyboardInterrupt
+    def stop(path: Path, content: bytes) -> None:
+        if path.suffix == ".svg":
+            raise KeyboardInterrupt
+        write_bytes(path, content)
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "to_svg", stop)
+        patch.setattr(module, "write_bytes", stop)
         with pytest.raises(KeyboardInterrupt):
             run("fake-one", tmp_path)
     assert finished(tmp_path) == {}

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from waypost.studies.paper.scores import Score, chance, possible_reasons, seeds_and_updates
+from waypost.errors import DirectoryError
+from waypost.studies.paper.scores import Score, attempt, chance, possible_reasons, seeds_and_updates
 
 DATA = "hopper-medium"
 
@@ -67,3 +68,11 @@ def test_a_welcome_order_may_be_chance_too(made: Any) -> None:
     assert chance([(scored(made, "A", [1.0]), scored(made, "B", [9.0]))]).startswith("With one seed each")
     assert chance([(low, Score(DATA, "B", note="failed"))]) == ""
     assert chance([]) == ""
+
+
+def test_a_folder_in_use_is_no_note_of_a_row() -> None:
+    def busy() -> Any:
+        raise DirectoryError("runs/por: another process is training there")
+
+    with pytest.raises(DirectoryError, match="another process"):
+        attempt(None, DATA, "POR", busy)  # type: ignore[arg-type]

@@ -153,8 +153,11 @@ def embedded(context: Context, name: str, following: Floats, goals: Floats) -> d
     """Both kinds of states in the plane of one t-SNE, which is kept: of the same states none is made twice."""
     states = np.concatenate([following, goals])
     file, wanted_hash = context.runs / name / "t-sne.safetensors", sha256(states.tobytes()).hexdigest()
-    arrays, found_hash = read_arrays(file) if file.is_file() else ({}, None)
-    if found_hash != wanted_hash:
+    try:
+        arrays, found_hash = read_arrays(file)
+    except WaypostError:  # not there yet, or damaged
+        arrays, found_hash = {}, None
+    if found_hash != wanted_hash or "plane" not in arrays:
         arrays = {"plane": tsne(context, name, states)}
         write_arrays(file, arrays, wanted_hash)
     (x, goal_x), (y, goal_y) = (np.split(axis, [len(following)]) for axis in arrays["plane"].T)

@@ -24,7 +24,7 @@ from typing import Any
 from waypost.envs.tasks import OPTIONS, Protocol
 from waypost.errors import WaypostError
 from waypost.figures import to_png, to_svg
-from waypost.files import read_json, table, write_bytes, write_json, write_text
+from waypost.files import json_text, read_json, table, writable, write_bytes, write_json
 from waypost.studies.comparison import read_settings
 from waypost.studies.paper import EXPERIMENTS, experiment
 from waypost.studies.paper.benchmark import row_of
@@ -186,20 +186,30 @@ def finished(out: Path) -> dict[str, Record]:
 
 def write(outcome: Outcome, record: Record, folder: Path) -> None:
     """Write an experiment's files in place of those of an earlier run."""
-    old = read_record(folder)
+    old, files = read_record(folder), _contents(outcome, record)
+    # A disk without room for them is noticed while the old files are still whole.
+    writable(folder / "record.json", sum(map(len, files.values())))
     # Without a record the experiment counts as unfinished, so nobody meets old and new files together.
     (folder / "record.json").unlink(missing_ok=True)
     for name in set(old.files if old else ()) - set(record.files):
         (folder / name).unlink(missing_ok=True)
+    for name, content in files.items():
+        write_bytes(folder / name, content)
+    write_json(folder / "record.json", asdict(record))
+
+
+def _contents(outcome: Outcome, record: Record) -> dict[str, bytes]:
+    """The files of an experiment but its record, by name."""
+    files: dict[str, bytes] = {}
     for key, drawing in outcome.figures.items():
-        write_bytes(folder / f"{key}.png", to_png(drawing.figure))
-        write_text(folder / f"{key}.svg", to_svg(drawing.figure) + "\n")
+        files[f"{key}.png"] = to_png(drawing.figure)
+        files[f"{key}.svg"] = (to_svg(drawing.figure) + "\n").encode()
     for key, each in outcome.tables.items():
         rows = [dict(row) for row in each.rows]
-        write_text(folder / f"{key}.csv", table(list(rows[0]) if rows else [], rows))
-        write_json(folder / f"{key}.json", rows)
-    write_text(folder / f"{record.name}.md", as_markdown(EXPERIMENTS[record.name], outcome, record))
-    write_json(folder / "record.json", asdict(record))
+        files[f"{key}.csv"] = table(list(rows[0]) if rows else [], rows).encode()
+        files[f"{key}.json"] = json_text(rows).encode()
+    files[f"{record.name}.md"] = as_markdown(EXPERIMENTS[record.name], outcome, record).encode()
+    return files
 
 
 def as_markdown(chosen: Experiment, outcome: Outcome, record: Record) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 
 from waypost.data.dataset import Dataset
 from waypost.data.sources import load, recipe_of
-from waypost.errors import WaypostError
+from waypost.errors import DirectoryError, WaypostError
 from waypost.figures.scores import Curve, Mark
 from waypost.statistics import spread, spread_name, summarise
 from waypost.studies.comparison import total_updates
@@ -100,6 +100,8 @@ def attempt(context: Context, data: str, kind: str, train: Callable[[], Run | Se
     """The score of what `train` trains: all seeds at once, or a run for each."""
     try:
         trained = train()
+    except DirectoryError:
+        raise  # it says nothing about these data
     except WaypostError as error:
         context.callback.note(f"{kind} on {data}: {error}")
         return Score(data, kind, note=str(error))
