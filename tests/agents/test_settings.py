@@ -38,7 +38,7 @@ class Special(Config):
     ("name", "value", "message"),
     [
         ("tau", 2, "tau must be in (0, 1), got 2"),
-        ("tau", float("nan"), "tau must be in (0, 1), got nan"),
+        ("tau", float("nan"), "tau must be a finite number, got nan"),
         ("discount", 1.5, "discount must be in (0, 1], got 1.5"),
         ("dropout", 1.0, "dropout must be in [0, 1), got 1.0"),
         ("minimum_share", -0.1, "minimum_share must be in [0, 1], got -0.1"),

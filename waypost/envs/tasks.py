@@ -16,6 +16,7 @@ from waypost.envs.layout import Layout
 from waypost.envs.locomotion import BODIES
 from waypost.envs.mazes import ANT_SCALE, MAZES, POINT_SCALE
 from waypost.errors import WaypostError
+from waypost.schema import conform_fields
 from waypost.types import Convention
 
 
@@ -33,9 +34,13 @@ class Protocol:
     """Seed of the evaluation's environments: episode j starts from seed + j."""
 
     def __post_init__(self) -> None:
-        for name, least in (("every", 0), ("episodes", 1), ("last", 1), ("seed", 0)):
+        conform_fields(self)
+        bounds = {"every": (0, 2**31 - 1), "episodes": (1, 10**6), "last": (1, 10**6), "seed": (0, 2**32 - 1)}
+        for name, (least, most) in bounds.items():
             if getattr(self, name) < least:
                 raise WaypostError(f"evaluation {name} must be at least {least}, got {getattr(self, name)}")
+            if getattr(self, name) > most:
+                raise WaypostError(f"evaluation {name} must be at most {most}, got {getattr(self, name)}")
 
 
 OPTIONS = {"every": "evaluate_every", "episodes": "episodes", "last": "average_last", "seed": "evaluation_seed"}

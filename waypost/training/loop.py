@@ -29,6 +29,7 @@ from waypost.data.stream import Stream, Window
 from waypost.errors import DivergenceError
 from waypost.resources import cores
 from waypost.training.checkpoint import flatten, unflatten
+from waypost.training.memory import check_room, check_update
 
 CHUNK_AXES = (0, 0, None, None, None)
 """State and key are a seed's own; the step, the columns and their number of rows are common to all."""
@@ -99,7 +100,10 @@ class Learner:
     def _lane(self, seeds: tuple[int, ...], device: jax.Device, donor: Agent | None) -> Lane:
         pairs = [jax.random.split(jax.random.key(seed)) for seed in seeds]
         first_keys, keys = (jax.device_put(_stack([pair[i] for pair in pairs]), device) for i in (0, 1))
-        return Lane(seeds, device, keys, self._programs.beginning(len(seeds))(first_keys, donor))
+        begin = self._programs.beginning(len(seeds))
+        if not self.lanes:
+            check_room(begin.eval_shape(first_keys, donor), -(-len(self.seeds) // len(seeds)))
+        return Lane(seeds, device, keys, begin(first_keys, donor))
 
     # -- learning -----------------------------------------------------------------------------
 
@@ -167,8 +171,10 @@ class Learner:
         names: dict[str, None] = {}
         for stage in self.algorithm.stages:
             chunk = _over(len(lane.seeds), _chunk(self.algorithm, stage, 1), CHUNK_AXES)
-            means = jax.eval_shape(chunk, lane.state, lane.keys, np.int32(0), columns, np.int32(1))[1]
-            names |= dict.fromkeys(sorted(means))
+            traced = jax.make_jaxpr(chunk, return_shape=True)
+            program, shapes = traced(lane.state, lane.keys, np.int32(0), columns, np.int32(1))
+            check_update(program)
+            names |= dict.fromkeys(sorted(shapes[1]))
         return list(names)
 
     # -- looking in, saving, restoring ----------------------------------------------------------
@@ -226,7 +232,7 @@ _programs = lru_cache(maxsize=4)(Programs)
 """Those of the last few algorithms; a learner holds on to its own."""
 
 
-def _beginning(algorithm: Algorithm, seeds: int) -> Callable[..., Any]:
+def _beginning(algorithm: Algorithm, seeds: int) -> Any:
     def begin(key: Array, donor: Agent | None) -> Any:
         state = algorithm.init(key)
         return state if donor is None else state._replace(agent=state.agent.graft(donor))

@@ -22,12 +22,13 @@ import numpy as np
 
 from waypost.envs.tasks import Task, task as find_task
 from waypost.errors import WaypostError
-from waypost.files import read_arrays, read_json
+from waypost.files import read_arrays
 from waypost.statistics import summarise
 from waypost.training.compilation import keep_programs
 from waypost.training.evaluation import MEASURES, rollouts
 from waypost.training.plan import Plan, read_plan
 from waypost.training.policy import Policy, load_policies
+from waypost.training.records import read_result
 from waypost.types import Count
 
 CHECKPOINT = Path("checkpoint") / "state.safetensors"
@@ -60,7 +61,7 @@ def load_run(directory: str | Path) -> Run:
     if not (directory / "result.json").is_file():
         raise WaypostError(f"{directory}: the run is not finished; continue it with `waypost train ... --resume`")
     _, record = read_arrays(directory / CHECKPOINT)
-    outcome = read_json(directory / "result.json")
+    outcome = read_result(directory)
     return Run(planned, outcome, load_policies(directory), record["metrics"], record["evaluations"], directory)
 
 

@@ -30,7 +30,7 @@ from waypost.data.sources import load
 from waypost.data.stream import Stream, sample
 from waypost.envs.tasks import task as find_task
 from waypost.errors import InterruptedRun, MissingPart, WaypostError
-from waypost.files import read_arrays, read_json, table, write_arrays, write_json, write_text
+from waypost.files import read_arrays, table, write_arrays, write_json, write_text
 from waypost.resources import device_memory, enough_memory
 from waypost.training.callbacks import Callback
 from waypost.training.compilation import keep_programs
@@ -39,6 +39,7 @@ from waypost.training.evaluation import MEASURES, check, rollouts
 from waypost.training.loop import Learner, learning_devices
 from waypost.training.plan import Plan, plan, same_plan
 from waypost.training.policy import Policy, blank, missing_parts, save_policies
+from waypost.training.records import read_config
 from waypost.training.runs import CHECKPOINT, Run, last_evaluations, load_run, result
 
 CHECKPOINT_SECONDS = 30.0
@@ -142,10 +143,9 @@ class _Training:
 
     def _stream_choice(self) -> Choice:
         """What was asked for; a run that has begun continues as it began, however much memory there is today."""
-        config = self.directory / "config.json" if self.directory else None
-        if config is None or not config.is_file():
+        if self.directory is None or not (self.directory / "config.json").is_file():
             return self.plan.stream
-        return "always" if read_json(config).get("streamed", False) else "never"
+        return "always" if read_config(self.directory).get("streamed", False) else "never"
 
     def _columns(self, chosen: type[Algorithm], dataset: Dataset) -> tuple[Arrays | Stream, Spec]:
         """What the learner draws from, and what its agents must know of it."""
@@ -234,7 +234,7 @@ class _Training:
         config, checkpoint = directory / "config.json", directory / CHECKPOINT
         if config.is_file():
             saved = same_plan(self.plan, directory)
-            if saved["fingerprint"] != self.fingerprint:
+            if saved.get("fingerprint") != self.fingerprint:
                 raise WaypostError(f"{directory}: {self.plan.data} has changed since this run began")
         else:
             record = {"waypost": version("waypost"), **self.plan.to_json()}
