@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
@@ -80,7 +80,8 @@ def build(record: Any, kind: type[Kind], place: str) -> Kind:
 
 def conform_fields(instance: Any) -> None:
     """For `__post_init__` of a dataclass: every field is of its type."""
-    hints = _hints(type(instance))
+    kind: type = type(instance)
+    hints = _hints(kind)
     for each in fields(instance):
         value = getattr(instance, each.name)
         object.__setattr__(instance, each.name, conform(value, hints[each.name], each.name))
@@ -98,7 +99,7 @@ def shown(value: Any) -> str:
 
 
 @cache
-def _hints(kind: Any) -> dict[str, Any]:
+def _hints(kind: Hashable) -> dict[str, Any]:
     return get_type_hints(kind)
 
 
@@ -161,8 +162,8 @@ def _plain(value: Any, kind: Any, place: str) -> Any:
         value = int(value)
     kinds = (int, float) if kind is float else kind
     fits = isinstance(value, kinds) and isinstance(value, bool) == (kind is bool)
-    if fits and isinstance(value, int):
-        fits = abs(value) < MOST
-    elif fits and isinstance(value, float):
-        fits = math.isfinite(value)
-    return value if fits else _refuse(value, kind, place)
+    if not fits or (isinstance(value, float) and not math.isfinite(value)):
+        _refuse(value, kind, place)
+    if isinstance(value, int) and abs(value) >= MOST:
+        raise WaypostError(f"{place} must be a number of fewer than 20 digits, got {shown(value)}")
+    return value

@@ -294,7 +294,7 @@ def test_an_algorithm_that_cannot_learn_there_gets_a_note(tmp_path: Path) -> Non
     [
         ("[bc]\nhidden = [8]\ndepth = 3\n", "bc has no setting depth"),
         ("bc = 3\n", "bc is no table"),
-        ("[bc\n", "cannot be read as TOML"),
+        ("[bc\n", "damaged or not a TOML file"),
         ("[xx]\n", "no algorithm is called 'xx'"),
     ],
 )

@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from waypost.cli.output import plain
 from waypost.data.inspection.findings import Inspection, Level
 from waypost.statistics import spread, spread_name
 
@@ -19,7 +21,23 @@ if TYPE_CHECKING:
     from waypost.studies.comparison import Comparison
     from waypost.studies.diagnosis import Diagnosis
 
-screen = Console(stderr=True)
+
+class Screen(Console):
+    """A console that shows names as they are: no markup in them is read, no control character gets through."""
+
+    def __init__(self, stderr: bool = False):
+        super().__init__(stderr=stderr, markup=False, emoji=False)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=plain(segment.text, kept="\n"))
+
+    def tell(self, text: str) -> None:
+        """A line as long as it is, for names to be copied."""
+        self.print(plain(text), soft_wrap=True)
+
+
+screen = Screen(stderr=True)
 
 
 SHOWN = (
@@ -33,7 +51,9 @@ SHOWN = (
 @contextmanager
 def counting_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """A bar that is told how many of how many are done; it shows once there is something to tell."""
-    bar = Progress(TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=screen)
+    bar = Progress(
+        TextColumn(what, markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=screen
+    )
     task = bar.add_task("", total=None)
 
     def count(done: int, total: int) -> None:

@@ -39,6 +39,7 @@ from waypost.data.dataset import Dataset
 from waypost.data.rewards import learning_rewards
 from waypost.data.sources import load
 from waypost.errors import WaypostError
+from waypost.schema import conform
 from waypost.training.plan import read_plan
 from waypost.training.policy import Policy, load_policies
 from waypost.types import Convention
@@ -49,6 +50,9 @@ MEANINGS: dict[str, str] = _TEXTS["meanings"]
 """What is measured for each state, by name."""
 ADVICE: dict[str, str] = _TEXTS["advice"]
 """What to do where this part of the bound is the largest."""
+
+MOST = {"states": 100_000, "neighbours": 1_000, "reference": 1_000_000}
+"""More tells no more, and would take all memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +130,9 @@ def diagnose(
     neighbours  recorded transitions that stand for what else could have been done in a state
     reference   transitions to look for neighbours in, drawn at random where there are more
     """
+    for what, number in (("states", states), ("neighbours", neighbours), ("reference", reference)):
+        if not 1 <= conform(number, int, what) <= MOST[what]:
+            raise WaypostError(f"{what} must be from 1 to {MOST[what]}, got {number}")
     if isinstance(subject, Policy):
         policy = subject
     else:

@@ -181,7 +181,7 @@ def _run(
     lengths = np.zeros((actor.count, episodes), np.int64)
     successes = np.zeros((actor.count, episodes), bool)
     reports_success = False
-    seen: list[list[list[np.ndarray]]] = [[[] for _ in range(episodes)] for _ in range(actor.count)]
+    seen: list[list[list[np.ndarray]]] = [[[] for _ in range(episodes if paths else 0)] for _ in range(actor.count)]
 
     observations, _ = envs.reset(seed=[seed + int(j) for j in episode])
     fresh = actor.start(width)

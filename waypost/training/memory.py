@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import numpy as np
 from jax.extend import core
 
+from waypost.agents.agent import Algorithm
+from waypost.agents.settings import COUNTER
 from waypost.errors import WaypostError
 from waypost.resources import available_memory
 
@@ -20,6 +23,16 @@ def check_room(tree: Any, copies: int) -> None:
 def check_update(program: core.ClosedJaxpr) -> None:
     """Raise if the largest product of an update alone is more than this process may allocate."""
     _refuse(_largest_product(program.jaxpr), "an update", "use a smaller batch_size, context or number of samples")
+
+
+def check_steps(algorithm: Algorithm, log_every: int) -> None:
+    """Raise if the steps cannot be counted, or if the rows that are drawn for a chunk of them do not fit."""
+    total = sum(stage.steps for stage in algorithm.stages)
+    if total > COUNTER:
+        raise WaypostError(f"the steps of all stages must be {COUNTER} or fewer, got {total}")
+    chunk = min(log_every, max(stage.steps for stage in algorithm.stages))
+    rows, key = algorithm.config.batch_size * np.dtype(np.int32).itemsize, 8
+    _refuse(chunk * (rows + key), f"what {chunk} updates in one go draw", "use a smaller log_every or batch_size")
 
 
 def _refuse(needed: int, what: str, way_out: str) -> None:

@@ -151,7 +151,7 @@ def load_policies(folder: str | Path) -> list[Policy]:
     record = read_record(place, Record)
     try:
         chosen = algorithm(record["algorithm"])
-        config = build(record["config"], chosen.config_type, "config")
+        config: Any = build(record["config"], chosen.config_type, "config")
         spec = Spec.from_json(record["spec"])
         files = {seed: folder / f"seed-{seed}.safetensors" for seed in check_seeds(record["seeds"])}
     except WaypostError as error:

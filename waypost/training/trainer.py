@@ -37,6 +37,7 @@ from waypost.training.compilation import keep_programs
 from waypost.training.directory import claimed
 from waypost.training.evaluation import MEASURES, check, rollouts
 from waypost.training.loop import Learner, learning_devices
+from waypost.training.memory import check_steps
 from waypost.training.plan import Plan, plan, same_plan
 from waypost.training.policy import Policy, blank, missing_parts, save_policies
 from waypost.training.records import read_config
@@ -129,6 +130,7 @@ class _Training:
             names = ("action_size", "action_low", "action_high", "action_count")
             self.spec = replace(self.spec, **{name: getattr(donor.spec, name) for name in names})
         self.algorithm: Algorithm = chosen(planned.config, self.spec, planned.steps)
+        check_steps(self.algorithm, planned.log_every)
         self.learner = Learner(self.algorithm, columns, planned.seeds, donor.agent if donor else None)
         del columns  # they lie on the device now, or in a file
         self.metric_names = self.learner.metric_names()
