@@ -43,9 +43,7 @@ def reading(path: Path, kind: str) -> Iterator[None]:
     if not path.exists():
         raise WaypostError(f"{path}: there is no such file")
     if not path.is_file():
-        raise WaypostError(
-            f"{path}: is a {'folder' if path.is_dir() else 'pipe or a device'}; a regular file is needed"
-        )
+        raise WaypostError(f"{path}: is a {'folder' if path.is_dir() else 'pipe or a device'}; a regular file is needed")
     try:
         yield
     except WaypostError:
@@ -64,7 +62,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def write_text(path: Path, content: str) -> None:
-    write_bytes(path, content.encode())
+    write_bytes(path, content.encode("utf-8", "backslashreplace"))  # names of files may hold bytes that are no text
 
 
 def write_json(path: Path, record: Any) -> None:
