@@ -26,7 +26,7 @@ _WORDS: dict[Any, str] = {
 
 
 def conform(value: Any, kind: Any, place: str) -> Any:
-    """The value as `kind` wants it, or an error that names the place.
+    """The value as `kind` wants it, or an error that names the place; no place means the whole of a file.
 
     kind    a type annotation: a plain type, a Literal, a union, a tuple, list or dict of such, a TypedDict, a dataclass
     Lists become tuples and mappings dataclasses where the annotation says so, as records of files have neither. A
@@ -55,7 +55,8 @@ def conform(value: Any, kind: Any, place: str) -> Any:
         if not isinstance(value, Mapping):
             _refuse(value, kind, place)
         return {
-            conform(key, options[0], place): conform(each, options[1], f"{place}.{key}") for key, each in value.items()
+            conform(key, options[0], place): conform(each, options[1], _inside(place, key))
+            for key, each in value.items()
         }
     return _plain(value, kind, place)
 
@@ -63,19 +64,19 @@ def conform(value: Any, kind: Any, place: str) -> Any:
 def build(record: Any, kind: type[Kind], place: str) -> Kind:
     """A dataclass of a record: every name is one of its fields, and none that it needs is missing."""
     if not isinstance(record, Mapping):
-        raise WaypostError(f"{place} must be a table of names and values, got {shown(record)}")
+        _refuse(record, kind, place)
     hints, known = _hints(kind), {each.name: each for each in fields(kind) if each.init}  # type: ignore[arg-type]
     strange = [shown(name) for name in record if name not in known]
     if strange:
-        raise WaypostError(f"{place} has unknown fields: {', '.join(strange[:5])}")
+        raise WaypostError(f"{place or 'it'} has unknown fields: {', '.join(strange[:5])}")
     for name, each in known.items():
         if name not in record and each.default is MISSING and each.default_factory is MISSING:
-            raise WaypostError(f"{place}.{name} is missing")
-    values = {name: conform(value, hints[name], f"{place}.{name}") for name, value in record.items()}
+            raise WaypostError(f"{_inside(place, name)} is missing")
+    values = {name: conform(value, hints[name], _inside(place, name)) for name, value in record.items()}
     try:
         return kind(**values)
     except WaypostError as error:
-        raise WaypostError(f"{place}: {error}") from None
+        raise WaypostError(f"{place}: {error}" if place else str(error)) from None
 
 
 def conform_fields(instance: Any) -> None:
@@ -104,7 +105,11 @@ def _hints(kind: Hashable) -> dict[str, Any]:
 
 
 def _refuse(value: Any, kind: Any, place: str) -> Any:
-    raise WaypostError(f"{place} must be {_words(kind)}, got {shown(value)}")
+    raise WaypostError(f"{place or 'it'} must be {_words(kind)}, got {shown(value)}")
+
+
+def _inside(place: str, name: object) -> str:
+    return f"{place}.{name}" if place else str(name)
 
 
 def _words(kind: Any) -> str:
@@ -138,9 +143,9 @@ def _record(value: Any, kind: Any, place: str) -> dict[str, Any]:
     checked = dict(value)
     for name, hint in get_type_hints(kind, include_extras=True).items():
         if name in value:
-            checked[name] = conform(value[name], hint, f"{place}.{name}")
+            checked[name] = conform(value[name], hint, _inside(place, name))
         elif get_origin(hint) is not NotRequired:
-            raise WaypostError(f"{place}.{name} is missing")
+            raise WaypostError(f"{_inside(place, name)} is missing")
     return checked
 
 

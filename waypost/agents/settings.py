@@ -56,6 +56,8 @@ MOST: Mapping[str, int] = {
 """Whole numbers beyond which nothing can be meant; whether the machine has the memory is seen when a run begins."""
 MOST_LAYERS = 100
 """Of a network: tracing takes a moment for each."""
+MOST_COLUMNS = 10_000
+"""That a setting may name."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,9 @@ class Settings:
             numbers = value if isinstance(value, tuple) else (value,)
             if any(isinstance(number, int) and abs(number) > most for number in numbers):
                 raise WaypostError(f"{name} must be {most} or less, got {shown(value)}")
-            if len(numbers) > MOST_LAYERS and name.endswith("hidden"):
-                raise WaypostError(f"{name} must have {MOST_LAYERS} layers or fewer, got {len(numbers)}")
+            longest = MOST_LAYERS if name.endswith("hidden") else MOST_COLUMNS
+            if len(numbers) > longest:
+                raise WaypostError(f"{name} must have {longest} numbers or fewer, got {len(numbers)}")
 
     def rules(self) -> dict[str, Rule]:
         """The algorithm's own rules, by field; they take the place of the common ones."""

@@ -22,6 +22,7 @@ import numpy as np
 from waypost import statistics
 from waypost.agents import ALGORITHMS, algorithm, find_entry
 from waypost.agents.agent import Spec
+from waypost.agents.settings import COUNTER
 from waypost.data.large import obtain
 from waypost.data.roles import Columns
 from waypost.envs.tasks import Protocol, common_suite, task as find_task
@@ -193,6 +194,8 @@ def compare(
     callback = callback or Callback()
     if not data or any(not str(source).strip() for source in data):
         raise WaypostError("no data to compare on: name one or more data sets with --data")
+    if steps is not None and not 1 <= conform(steps, int, "steps") <= COUNTER:
+        raise WaypostError(f"steps must be from 1 to {COUNTER}, got {steps}")
     names = tuple(dict.fromkeys(algorithms or ALGORITHMS))
     given = settings or {}
     for name in (*names, *given):

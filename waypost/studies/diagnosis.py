@@ -143,6 +143,12 @@ def diagnose(
         raise WaypostError("a policy alone does not know its data: name them with --data (in Python: data=...)")
     agent, config = _with_all_parts(policy)
     dataset = data if isinstance(data, Dataset) else load(data)
+    sizes = [(each.observation_size, each.action_size) for each in (dataset, policy.spec)]
+    if sizes[0] != sizes[1]:
+        raise WaypostError(
+            f"{dataset.name}: observations and actions have {sizes[0]} columns, the agent's have {sizes[1]}; "
+            "name the data it was trained on with --data"
+        )
     dataset = learning_rewards(dataset, rewards or "recorded", config.discount)
     measures = _measured(agent, config, dataset, states, neighbours, reference, seed)
     return Diagnosis(measures, config.inverse_temperature)

@@ -149,9 +149,8 @@ def plan_from_json(record: dict[str, Any], source: Path) -> Plan[Any]:
     known = {each.name for each in fields(Plan)}
     values = {name: value for name, value in record.items() if name in known}
     try:
-        settings = find_entry(values.get("algorithm", "")).config_type
-        values["config"] = build(values.get("config"), settings, "config")
-        return build(values, Plan, "plan")
+        values["config"] = build(values["config"], find_entry(values["algorithm"]).config_type, "config")
+        return build(values, Plan, "")
     except WaypostError as error:
         raise WaypostError(f"{source}: not the config.json of a run of this version of Waypost ({error})") from None
 

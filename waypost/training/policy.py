@@ -23,6 +23,7 @@ from waypost.training.memory import check_room
 from waypost.training.plan import check_seeds
 from waypost.training.records import read_record
 
+LARGEST_HEADER = 1 << 20
 _KINDS = {"float32": "F32", "int32": "I32", "uint32": "U32", "bool": "BOOL"}
 """What safetensors calls the types an agent's arrays may have."""
 
@@ -170,6 +171,7 @@ def load_policies(folder: str | Path) -> list[Policy]:
 
 def _read(like: Agent, file: Path) -> Agent:
     """The agent of a file that holds just the arrays of `like`, all of them finite."""
+    _check_header(file)
     with reading(file, "a safetensors file"), safe_open(file, framework="numpy") as header:
         expected, names = flatten_shapes(like, "agent"), set(header.keys())
         strange = sorted(names ^ expected.keys())
@@ -186,6 +188,14 @@ def _read(like: Agent, file: Path) -> Agent:
         if not np.isfinite(values).all():
             raise WaypostError(f"{file}: {name} holds numbers that are NaN or infinite")
     return unflatten(like, arrays, "agent")
+
+
+def _check_header(file: Path) -> None:
+    """A header says in its first eight bytes how long it is; that of an agent is short."""
+    with reading(file, "a safetensors file"), file.open("rb") as content:
+        size = int.from_bytes(content.read(8), "little")
+    if size > LARGEST_HEADER:
+        raise WaypostError(f"{file}: its header has {size} bytes, that of an agent {LARGEST_HEADER} or fewer")
 
 
 def flatten_shapes(like: Any, prefix: str) -> dict[str, tuple[tuple[int, ...], str]]:

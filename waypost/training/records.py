@@ -43,8 +43,10 @@ class Result(TypedDict):
 
 
 class Config(TypedDict):
-    """What config.json holds besides the plan."""
+    """What config.json holds: the fields of a `Plan`, of which these must be there, and what came with it."""
 
+    algorithm: str
+    config: dict[str, Any]
     waypost: NotRequired[str]
     fingerprint: NotRequired[str]
     streamed: NotRequired[bool]
@@ -70,9 +72,9 @@ def read_record(path: Path, kind: Any) -> Any:
             raise WaypostError(f"{path}: has {path.stat().st_size} bytes; a record has {LARGEST} or fewer")
         value = json.loads(path.read_text("utf-8"), object_pairs_hook=_once)
     try:
-        return conform(value, kind, "it")
+        return conform(value, kind, "")
     except WaypostError as error:
-        raise WaypostError(f"{path}: {str(error).removeprefix('it.')}") from None
+        raise WaypostError(f"{path}: {error}") from None
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

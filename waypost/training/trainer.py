@@ -102,8 +102,9 @@ def execute(
             claims.enter_context(claimed(directory, resume))
         if (directory / "result.json").is_file():
             same_plan(planned, directory)
+            finished = load_run(directory)
             callback.note(f"{directory} is already finished")
-            return load_run(directory)
+            return finished
         claims.enter_context(enough_memory(planned.data))
         training = _Training(planned, data, directory, callback)
         if not existed:
