@@ -28,6 +28,10 @@ class Screen(Console):
     def __init__(self, stderr: bool = False):
         super().__init__(stderr=stderr, markup=False, emoji=False)
 
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Written out here already, so that a table leaves room for it."""
+        return super().render_str(plain(text, kept="\n"), **options)
+
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=plain(segment.text, kept="\n"))
@@ -93,12 +97,12 @@ def show_comparison(comparison: Comparison) -> None:
     from waypost.studies.comparison import cells, overall_table
 
     for data in comparison.data:
-        table = Table(title=Text(data), title_justify="left", title_style="bold")
+        table = Table(title=data, title_justify="left", title_style="bold")
         for place, name in enumerate(comparison.header):
             title = name.replace(" of ", " of\n")  # in two lines: the seeds need the room
             table.add_column(title, justify="right" if place else "left", no_wrap=name != "seeds")
         for entry in comparison.of(data):
-            table.add_row(*map(Text, cells(entry)))
+            table.add_row(*cells(entry))
         screen.print(table)
     if comparison.overall:
         header, rows = overall_table(comparison)
@@ -114,7 +118,7 @@ _MOST_COLUMNS = 40
 
 def show_inspection(inspection: Inspection) -> None:
     """The health of a data set: summary, columns, algorithms, and last, next to the prompt, what was found."""
-    summary = Table("what", "in these data", title=Text(inspection.name), title_justify="left", title_style="bold")
+    summary = Table("what", "in these data", title=inspection.name, title_justify="left", title_style="bold")
     for what, words in inspection.facts():
         summary.add_row(what, words)
     columns = Table("column")
@@ -125,14 +129,14 @@ def show_inspection(inspection: Inspection) -> None:
         assert column is not None
         numbers = ("-" if n is None else f"{n:.4g}" for n in (column.min, column.mean, column.std, column.max))
         last = following is not None and following.kind != column.kind
-        columns.add_row(Text(column.name), *numbers, Text(column.remark), end_section=last)
+        columns.add_row(column.name, *numbers, column.remark, end_section=last)
     screen.print(summary, columns, sep="\n")
     if len(inspection.columns) > _MOST_COLUMNS:
         screen.print(f"and {len(inspection.columns) - _MOST_COLUMNS} more columns; --json and the page have them all")
     if inspection.supports:
         algorithms = Table("algorithm", "can learn from it", "why")
         for support in inspection.supports:
-            algorithms.add_row(support.algorithm, "yes" if support.supported else "no", Text(support.why))
+            algorithms.add_row(support.algorithm, "yes" if support.supported else "no", support.why)
         screen.print(algorithms)
     for finding in inspection.findings:
         screen.print(Text.assemble((f"{finding.level}: ", _COLOURS[finding.level]), str(finding)))
@@ -141,11 +145,11 @@ def show_inspection(inspection: Inspection) -> None:
 
 def show_diagnosis(diagnosis: Diagnosis) -> None:
     """What was measured as a table, and the reading."""
-    table = Table("measure", title=Text("diagnosis"), title_justify="left", title_style="bold")
+    table = Table("measure", title="diagnosis", title_justify="left", title_style="bold")
     for name in ("mean", "median", "95 % below", "largest"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("meaning")
     for row in diagnosis.rows:
         numbers = (f"{row[name]:.3g}" for name in ("mean", "median", "p95", "largest"))
-        table.add_row(row["measure"], *numbers, Text(row["meaning"]))
+        table.add_row(row["measure"], *numbers, row["meaning"])
     screen.print(table, Text(diagnosis.reading()), sep="\n")
