@@ -43,7 +43,7 @@ def conform(value: Any, kind: Any, place: str) -> Any:
         return _one_of(value, kind, place)
     if origin is Literal:
         # 1 == True: what is equal must be of the same type, too.
-        found: Any = any(value == option and type(value) is type(option) for option in options)
+        found: Any = any(type(value) is type(option) and value == option for option in options)
         return value if found else _refuse(value, kind, place)
     if is_typeddict(kind):
         return _record(value, kind, place)

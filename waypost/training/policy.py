@@ -24,6 +24,7 @@ from waypost.training.plan import check_seeds
 from waypost.training.records import read_record
 
 LARGEST_HEADER = 1 << 20
+"""Bytes of the list of an agent's arrays."""
 _KINDS = {"float32": "F32", "int32": "I32", "uint32": "U32", "bool": "BOOL"}
 """What safetensors calls the types an agent's arrays may have."""
 
@@ -162,10 +163,10 @@ def load_policies(folder: str | Path) -> list[Policy]:
             raise WaypostError(f"{file}: is missing; {place} names its seed")
     try:
         like = blank(chosen, config, spec, record["missing"])
+        check_room(like, len(files))
     except Exception as error:  # whatever comes of a stranger's numbers while shapes are worked out
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise WaypostError(f"{place}: not a policy of this version of Waypost ({reason})") from None
-    check_room(like, len(files))
     return [Policy(record["algorithm"], config, spec, _read(like, file), seed) for seed, file in files.items()]
 
 
