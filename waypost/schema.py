@@ -34,6 +34,8 @@ def conform(value: Any, kind: Any, place: str) -> Any:
     """
     if hasattr(value, "dtype") and value.shape == ():  # a number of NumPy or JAX
         value = value.item()
+    if kind in _WORDS:
+        return _plain(value, kind, place)
     origin, options = get_origin(kind), get_args(kind)
     if origin is NotRequired:
         return conform(value, options[0], place)
@@ -58,7 +60,7 @@ def conform(value: Any, kind: Any, place: str) -> Any:
             conform(key, options[0], place): conform(each, options[1], _inside(place, key))
             for key, each in value.items()
         }
-    return _plain(value, kind, place)
+    raise TypeError(f"{kind} is no type that values are checked against")
 
 
 def build(record: Any, kind: type[Kind], place: str) -> Kind:
@@ -100,8 +102,8 @@ def shown(value: Any) -> str:
 
 
 @cache
-def _hints(kind: Hashable) -> dict[str, Any]:
-    return get_type_hints(kind)
+def _hints(kind: Hashable, extras: bool = False) -> dict[str, Any]:
+    return get_type_hints(kind, include_extras=extras)
 
 
 def _refuse(value: Any, kind: Any, place: str) -> Any:
@@ -141,7 +143,7 @@ def _record(value: Any, kind: Any, place: str) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         _refuse(value, kind, place)
     checked = dict(value)
-    for name, hint in get_type_hints(kind, include_extras=True).items():
+    for name, hint in _hints(kind, extras=True).items():
         if name in value:
             checked[name] = conform(value[name], hint, _inside(place, name))
         elif get_origin(hint) is not NotRequired:

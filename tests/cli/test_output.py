@@ -13,6 +13,7 @@ import pytest
 from rich.table import Table
 
 from waypost.cli import main, output
+from waypost.cli.handlers import _print_json
 from waypost.cli.output import plain, reason
 from waypost.cli.screen import Screen, counting_bar
 from waypost.errors import WaypostError
@@ -79,6 +80,11 @@ def test_a_name_that_is_no_text_is_told_in_ascii(capfd: pytest.CaptureFixture[st
     assert json.loads(said)["name"].endswith("\udcff[/red]\x1b.npz")
     write_text(tmp_path / "page.html", str(out))
     assert (tmp_path / "page.html").read_text("utf-8").endswith("\\udcff[/red]\x1b.npz")
+
+
+def test_json_has_only_numbers_it_knows(capfd: pytest.CaptureFixture[str]) -> None:
+    _print_json(True, {"a": [float("nan"), (1.5, float("inf"))], "b": "\udc80"})
+    assert capfd.readouterr().out == '{"a": [null, [1.5, null]], "b": "\\udc80"}\n'
 
 
 # -- errors ----------------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ def test_what_was_saved_is_loaded(folder: Path, made: list[Policy]) -> None:
         ("algorithm", "xx", "no algorithm is called 'xx'"),
         ("missing", ["agent"], "'agent' cannot be missing from a PORAgent"),
         ("missing", ["executor"], "is not part of such an agent"),
-        ("config.value_hidden", [2] * 300_000, "value_hidden must have 100 numbers or fewer, got 300000"),
+        ("config.value_hidden", [2] * 3_000, "value_hidden must have 100 numbers or fewer, got 3000"),
         ("config.value_hidden", [2**20] * 3, "the networks would take"),
         ("config.value_hidden", [5], "is saved as F32 (4, 2), expected F32 (5, 2)"),
         ("config.value_hidden", [[4]], "config.value_hidden[0] must be a whole number, got [4]"),

@@ -11,7 +11,7 @@ import pytest
 import waypost
 from waypost.errors import WaypostError
 from waypost.training.plan import plan, read_plan, same_plan
-from waypost.training.records import LARGEST, read_config, read_result
+from waypost.training.records import LARGEST, read_config, read_result, tables
 from waypost.training.runs import result
 
 DAMAGED = {
@@ -78,6 +78,24 @@ def test_a_plan_is_read_back_and_may_have_company(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({**asked.to_json(), "later": deep}))
     assert read_plan(tmp_path) == asked
     assert same_plan(asked, tmp_path)["seeds"] == [3, 5]
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        (None, "it must be a table of names and values, got None"),
+        ({"metrics": []}, "evaluations is missing"),
+        ({"metrics": [{"step": 1}], "evaluations": []}, "metrics[0].seed is missing"),
+        ({"metrics": [{"step": 1, "seed": 0, "loss": []}], "evaluations": []}, "neither a number nor a text"),
+    ],
+)
+def test_the_tables_of_a_checkpoint_are_checked(record: Any, message: str) -> None:
+    with pytest.raises(WaypostError) as caught:
+        tables(record, Path("state"))
+    assert str(caught.value).startswith("state: ")
+    assert message in str(caught.value)
+    row = {"step": 1, "seed": 0, "loss": 0.5, "stage": "all", "score": None}
+    assert tables({"metrics": [row], "evaluations": [], "step": 1}, Path("state")) == ([row], [])
 
 
 def test_an_outcome_is_read_back(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,16 @@ from waypost.cli.output import plain, say, saying
 def _print_json(wanted: bool, record: Any) -> None:
     """One JSON object, the last line on stdout."""
     if wanted:
-        say(json.dumps(record))
+        say(json.dumps(_finite(record), allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    """The record with none for what is not finite: JSON has no word for it."""
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def run_train(planned: Any, out: Path, resume: bool, as_json: bool) -> None:

@@ -67,9 +67,12 @@ def rollouts(
     envs = task.make(len(agents) * width)
     try:
         _check_spaces(envs, actor, task)
-        return _run(actor, envs, episodes, width, seed, paths, progress)
+        found = _run(actor, envs, episodes, width, seed, paths, progress)
     finally:
         envs.close()
+    if not np.isfinite(found.returns).all():
+        raise WaypostError(f"task {task.name}: the environment gave rewards that are NaN or infinite")
+    return found
 
 
 def check(agent: Agent, task: Task) -> None:

@@ -52,6 +52,20 @@ class Config(TypedDict):
     streamed: NotRequired[bool]
 
 
+class Moment(TypedDict):
+    """A row of a table of a training, with more columns beside these."""
+
+    step: int
+    seed: int
+
+
+class Tables(TypedDict):
+    """What a checkpoint's record holds for those who look at the run."""
+
+    metrics: list[Moment]
+    evaluations: list[Moment]
+
+
 def read_config(directory: Path) -> dict[str, Any]:
     """The config.json of a run directory: the plan, which `read_plan` makes of it, and what the data were."""
     file = directory / "config.json"
@@ -63,6 +77,18 @@ def read_config(directory: Path) -> dict[str, Any]:
 def read_result(directory: Path) -> dict[str, Any]:
     """The result.json of a run directory."""
     return read_record(directory / "result.json", Result)
+
+
+def tables(record: Any, path: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The metrics and evaluations of a checkpoint's record."""
+    try:
+        found = conform(record, Tables, "")
+    except WaypostError as error:
+        raise WaypostError(f"{path}: not a checkpoint of this version of Waypost ({error})") from None
+    rows = [*found["metrics"], *found["evaluations"]]
+    if not all(value is None or isinstance(value, int | float | str) for row in rows for value in row.values()):
+        raise WaypostError(f"{path}: its tables hold something that is neither a number nor a text")
+    return found["metrics"], found["evaluations"]
 
 
 def read_record(path: Path, kind: Any) -> Any:

@@ -28,7 +28,7 @@ from waypost.training.compilation import keep_programs
 from waypost.training.evaluation import MEASURES, rollouts
 from waypost.training.plan import Plan, read_plan
 from waypost.training.policy import Policy, load_policies
-from waypost.training.records import read_result
+from waypost.training.records import read_result, tables
 from waypost.types import Count
 
 CHECKPOINT = Path("checkpoint") / "state.safetensors"
@@ -61,8 +61,9 @@ def load_run(directory: str | Path) -> Run:
     if not (directory / "result.json").is_file():
         raise WaypostError(f"{directory}: the run is not finished; continue it with `waypost train ... --resume`")
     _, record = read_arrays(directory / CHECKPOINT)
+    metrics, evaluations = tables(record, directory / CHECKPOINT)
     outcome = read_result(directory)
-    return Run(planned, outcome, load_policies(directory), record["metrics"], record["evaluations"], directory)
+    return Run(planned, outcome, load_policies(directory), metrics, evaluations, directory)
 
 
 def evaluate(
