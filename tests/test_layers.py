@@ -12,6 +12,7 @@ PACKAGE = Path(__file__).parents[1] / "waypost"
 ROOMS = (
     ("errors",),
     ("types",),
+    ("schema",),
     ("statistics", "files", "resources"),
     ("data",),
     ("envs",),

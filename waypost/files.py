@@ -194,7 +194,7 @@ def write_bytes(path: Path, content: bytes, keep: Path | None = None) -> None:
 
 
 def write_text(path: Path, content: str) -> None:
-    write_bytes(path, content.encode())
+    write_bytes(path, content.encode("utf-8", "backslashreplace"))  # names of files may hold bytes that are no text
 
 
 def json_text(record: Any) -> str:

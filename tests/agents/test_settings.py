@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 
 from waypost.agents.settings import AT_LEAST_0, Rule, Settings
@@ -38,7 +39,7 @@ class Special(Config):
     ("name", "value", "message"),
     [
         ("tau", 2, "tau must be in (0, 1), got 2"),
-        ("tau", float("nan"), "tau must be in (0, 1), got nan"),
+        ("tau", float("nan"), "tau must be a finite number, got nan"),
         ("discount", 1.5, "discount must be in (0, 1], got 1.5"),
         ("dropout", 1.0, "dropout must be in [0, 1), got 1.0"),
         ("minimum_share", -0.1, "minimum_share must be in [0, 1], got -0.1"),
@@ -69,3 +70,31 @@ def test_an_algorithms_own_rule_takes_the_place_of_the_common_one() -> None:
         Special(acting_candidates=-1)
     with pytest.raises(WaypostError, match=r"^tau must be in \(0, 1\), got 1$"):
         Special(tau=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("samples", True, "samples must be a whole number, got True"),
+        ("samples", 2.5, "samples must be a whole number, got 2.5"),
+        ("samples", "x", "samples must be a whole number, got 'x'"),
+        ("samples", 10_001, "samples must be 10000 or less, got 10001"),
+        ("warmup_steps", 2**31, "warmup_steps must be 2147483647 or less, got 2147483648"),
+        ("weight_cap", float("inf"), "weight_cap must be a finite number, got inf"),
+        ("anything", "high", "anything must be a finite number, got 'high'"),
+        ("hidden", 8, "hidden must be a list, each a whole number, got 8"),
+        ("hidden", (8, 2.5), "hidden[1] must be a whole number, got 2.5"),
+        ("hidden", (99_999_999_999,), "hidden must be 1048576 or less, got (99999999999,)"),
+        ("hidden", (1,) * 3_000, "hidden must have 100 numbers or fewer, got 3000"),
+    ],
+)
+def test_a_value_of_another_type_or_beyond_all_sense_is_refused(name: str, value: Any, message: str) -> None:
+    with pytest.raises(WaypostError) as caught:
+        Config(**{name: value})
+    assert str(caught.value) == message
+
+
+def test_lists_and_whole_floats_become_what_is_declared() -> None:
+    made: Any = Config(hidden=[8, 8], samples=2.0, tau=np.float32(0.5))  # type: ignore[arg-type]
+    assert (made.hidden, made.samples, made.tau) == ((8, 8), 2, 0.5)
+    assert (type(made.samples), type(made.tau)) == (int, float)

@@ -220,6 +220,9 @@ def test_progress_grows_to_the_total() -> None:
         ("hopper-medium", {"transitions": 0}, "transitions must be at least 1, got 0"),
         ("hopper-medium", {"seed": -1}, "seed must be at least 0, got -1"),
         ("hopper-medium", {"workers": 0}, "workers must be at least 1, got 0"),
+        ("hopper-medium", {"workers": 10**9}, "workers must be at most 1000, got 1000000000"),
+        ("hopper-medium", {"transitions": 10**12}, "transitions must be at most 2147483647, got 1000000000000"),
+        ("hopper-medium", {"transitions": 2.5}, "transitions must be a whole number, got 2.5"),
     ],
 )
 def test_mistakes_are_named(name: str, options: dict[str, int], message: str) -> None:

@@ -312,8 +312,14 @@ def test_an_algorithm_that_cannot_learn_there_gets_a_note(tmp_path: Path) -> Non
     [
         ("[bc]\nhidden = [8]\ndepth = 3\n", "bc has no setting depth"),
         ("bc = 3\n", "bc is no table"),
-        ("[bc\n", "cannot be read as TOML"),
+        ("[bc\n", "damaged or not a TOML file"),
         ("[xx]\n", "no algorithm is called 'xx'"),
+        ("[bc]\nbatch_size = true\n", r"bc\.batch_size must be a whole number, got True"),
+        ("[bc]\nsteps = 20.5\n", r"bc\.steps must be a whole number, got 20.5"),
+        ("[bc]\nlearning_rate = inf\n", r"bc\.learning_rate must be a finite number, got inf"),
+        ("[bc]\nhidden = [[8]]\n", r"bc\.hidden\[0\] must be a whole number"),
+        pytest.param("x = " + "[" * 50_000, "damaged or not a TOML file", id="deep"),
+        pytest.param("[bc]\nsteps = " + "9" * 5_000, "damaged or not a TOML file", id="digits"),
     ],
 )
 def test_a_settings_file_is_checked(tmp_path: Path, text: str, words: str) -> None:
@@ -321,6 +327,24 @@ def test_a_settings_file_is_checked(tmp_path: Path, text: str, words: str) -> No
     file.write_text(text)
     with pytest.raises(WaypostError, match=words):
         read_settings(file)
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "words"),
+    [
+        ([], {}, "no data to compare on"),
+        (["t-maze", ""], {}, "no data to compare on"),
+        (["t-maze"], {"steps": 0}, "steps must be from 1 to 2147483647, got 0"),
+        (["t-maze"], {"steps": 1.5}, "steps must be a whole number, got 1.5"),
+        (["t-maze"], {"seeds": 10**9}, "seeds must be a number from 1 to 10000"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_at_once(
+    data: list[str], options: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(WaypostError, match=words):
+        compare(data, ["bc"], out=tmp_path / "out", **options)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_settings_that_come_with_the_examples_are_sound() -> None:

@@ -172,6 +172,25 @@ def test_a_run_is_diagnosed_from_the_command_line(tmp_path: Path, capsys: pytest
     assert "has no guide and executor" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"states": 0}, "states must be from 1 to 100000, got 0"),
+        ({"states": 10**9}, "states must be from 1 to 100000, got 1000000000"),
+        ({"neighbours": 0}, "neighbours must be from 1 to 1000, got 0"),
+        ({"neighbours": 2.5}, "neighbours must be a whole number, got 2.5"),
+    ],
+)
+def test_numbers_that_cannot_be_meant_are_refused(world: Dataset, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(waypost.WaypostError, match=message):
+        diagnose(policy(), world, **options)
+
+
+def test_data_of_other_columns_are_refused() -> None:
+    with pytest.raises(waypost.WaypostError, match=r"four-rooms-key: .* \(3, 2\) columns, the agent's have \(2, 2\)"):
+        diagnose(policy(), "four-rooms-key")
+
+
 def test_what_cannot_be_diagnosed_is_refused(world: Dataset, tmp_path: Path) -> None:
     with pytest.raises(waypost.WaypostError, match="does not know its data"):
         diagnose(policy())

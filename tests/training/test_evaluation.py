@@ -276,3 +276,9 @@ def test_cart_poles_are_held_up_by_agents_that_saw_them_fall() -> None:
         evaluation=judged,
     )
     assert por.result["mean"]["episode_length"] > 200
+
+
+@pytest.mark.filterwarnings("ignore:.*NaN")
+def test_rewards_that_are_no_numbers_are_refused() -> None:
+    with pytest.raises(WaypostError, match="task countdown: the environment gave rewards that are NaN or infinite"):
+        rollouts([Constant(jnp.array([np.nan]))], COUNTDOWN, 2)

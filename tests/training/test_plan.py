@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from waypost.data.roles import Columns
+from waypost.envs.tasks import Protocol
 from waypost.errors import WaypostError
 from waypost.files import write_json
-from waypost.training.plan import plan, same_plan
+from waypost.training.plan import plan, same_plan, seeds_from
 
 
 @pytest.mark.parametrize("name", ["data", "init"])
@@ -31,3 +34,52 @@ def test_nothing_is_not_the_same_as_something(tmp_path: Path) -> None:
     same_plan(asked, tmp_path / "run")
     with pytest.raises(WaypostError, match="began with init = None, asked for 'donor'"):
         same_plan(replace(asked, init="donor"), tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"steps": 10**20}, "steps must be a number of fewer than 20 digits, got 100000000000000000000"),
+        ({"steps": 2**31}, "steps must be 2147483647 or less, got 2147483648"),
+        ({"steps": 20.5}, "steps must be a whole number, got 20.5"),
+        ({"log_every": True}, "log_every must be a whole number, got True"),
+        ({"seeds": 10**9}, "seeds must be a number from 1 to 10000, got 1000000000"),
+        ({"seeds": 0}, "seeds must be a number from 1 to 10000, got 0"),
+        ({"seeds": [2**32]}, "seeds must be 4294967295 or less, got 4294967296"),
+        ({"seeds": ["x"]}, "seeds[0] must be a whole number, got 'x'"),
+        ({"stream": "perhaps"}, "stream must be auto or always or never, got 'perhaps'"),
+        ({"batch_size": "x"}, "batch_size must be a whole number, got 'x'"),
+        ({"evaluation": Protocol}, "evaluation must be a table of names and values"),
+    ],
+)
+def test_a_plan_that_cannot_be_meant_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(WaypostError) as caught:
+        plan("bc", "t-maze", **options)
+    assert str(caught.value).startswith(message)
+
+
+def test_seeds_count_up_from_the_first() -> None:
+    assert seeds_from(2, 7) == (7, 8)
+    with pytest.raises(WaypostError, match="the first seed must be from 0 to 4294967295, got 99999999999999999999"):
+        seeds_from(1, 10**20 - 1)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("episodes", 10**14, "evaluation episodes must be at most 1000000"),
+        ("every", 2**40, "evaluation every must be at most 2147483647"),
+        ("seed", 2**32, "evaluation seed must be at most 4294967295"),
+        ("last", 1.5, "last must be a whole number, got 1.5"),
+    ],
+)
+def test_a_protocol_that_cannot_be_meant_is_refused(field: str, value: Any, message: str) -> None:
+    with pytest.raises(WaypostError, match=message):
+        Protocol(**{field: value})
+
+
+def test_columns_are_names(tmp_path: Path) -> None:
+    with pytest.raises(WaypostError, match="observations must be a list, each a text, got 'x'"):
+        Columns(observations="x")  # type: ignore[arg-type]
+    with pytest.raises(WaypostError, match=r"columns\.choices must be 1000000 or less"):
+        Columns(choices=2**62)

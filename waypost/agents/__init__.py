@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from waypost.data.inspection.checks import no_signal
 from waypost.data.inspection.findings import Support
 from waypost.errors import WaypostError
+from waypost.schema import shown
 from waypost.types import Convention
 
 if TYPE_CHECKING:
@@ -148,8 +149,8 @@ ALGORITHMS: dict[str, Entry] = {entry.name: entry for entry in ENTRIES}
 
 def find_entry(name: str) -> Entry:
     """The algorithm of that name, or an error that lists the names there are."""
-    if name not in ALGORITHMS:
-        raise WaypostError(f"no algorithm is called {name!r}; there are: {', '.join(ALGORITHMS)}")
+    if not isinstance(name, str) or name not in ALGORITHMS:
+        raise WaypostError(f"no algorithm is called {shown(name)}; there are: {', '.join(ALGORITHMS)}")
     return ALGORITHMS[name]
 
 

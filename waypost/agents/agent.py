@@ -28,6 +28,7 @@ from waypost.agents.settings import Settings as Settings
 from waypost.data import prepare
 from waypost.data.dataset import Dataset
 from waypost.errors import MissingPart, WaypostError
+from waypost.schema import build
 
 Array = jax.Array
 Arrays = prepare.Arrays
@@ -35,6 +36,8 @@ Batch = Mapping[str, Array]
 Metrics = dict[str, Array]
 Memory = Any
 Part = TypeVar("Part")
+MOST_COLUMNS = 10**6
+"""Of an observation or an action."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +66,22 @@ class Spec:
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Spec:
-        statistics = {name: tuple(values) for name, values in record["statistics"].items()}
-        bounds = {name: tuple(record[name]) for name in ("action_low", "action_high")}
-        return cls(**record | bounds | {"statistics": statistics})
+        """The spec of a record, once it is certain that its numbers go together."""
+        spec = build(record, cls, "spec")
+        for name in ("observation_size", "action_size", "action_count"):
+            size = getattr(spec, name)
+            if size is not None and not 1 <= size <= MOST_COLUMNS:
+                raise WaypostError(f"spec.{name} must be from 1 to {MOST_COLUMNS}, got {size}")
+        if not len(spec.action_low) == len(spec.action_high) == (spec.action_size or 0):
+            raise WaypostError("spec.action_low and spec.action_high must have a number for each action column")
+        if any(low > high for low, high in zip(spec.action_low, spec.action_high, strict=True)):
+            raise WaypostError("spec.action_low must not be above spec.action_high")
+        for name, numbers in spec.statistics.items():
+            if name.startswith(("observation_", "direction_")) and len(numbers) != spec.observation_size:
+                raise WaypostError(f"spec.statistics.{name} must have a number for each column of the observation")
+            if name.endswith("_std") and min(numbers, default=1.0) <= 0:
+                raise WaypostError(f"spec.statistics.{name} must be more than 0")
+        return spec
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
-from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, TypeVar
 
 from waypost.errors import WaypostError
+from waypost.schema import conform_fields, shown
+
+Found = TypeVar("Found")
 
 
 class Rule(NamedTuple):
@@ -38,21 +41,49 @@ RULES: Mapping[str, Rule] = {
     for pattern in patterns.split()
 }
 
+COUNTER = 2**31 - 1
+"""The compiled program counts with 32 bits."""
+MOST: Mapping[str, int] = {
+    pattern: most
+    for patterns, most in (
+        ("layers", 100),
+        ("heads", 1_000),
+        ("samples *candidates context", 10_000),
+        ("*hidden width latent batch_size", 2**20),
+    )
+    for pattern in patterns.split()
+}
+"""Whole numbers beyond which nothing can be meant; whether the machine has the memory is seen when a run begins."""
+MOST_LAYERS = 100
+"""Of a network: tracing takes a moment for each."""
+MOST_COLUMNS = 10_000
+"""That a setting may name."""
+
 
 @dataclass(frozen=True)
 class Settings:
     """The base of every `Config`: a value that cannot be meant is refused when it is made."""
 
     def __post_init__(self) -> None:
+        conform_fields(self)
         special = self.rules()
-        for name, kind in get_type_hints(type(self)).items():
-            value = getattr(self, name)
-            rule = special.get(name) or next((RULES[each] for each in RULES if fnmatchcase(name, each)), None)
-            if get_origin(kind) is Literal:
-                rule = Rule(f"be {' or '.join(get_args(kind))}", get_args(kind).__contains__)
+        for name in (each.name for each in fields(self)):
+            value, rule = getattr(self, name), special.get(name) or _by_name(RULES, name)
             if rule and not rule.holds(value):
-                raise WaypostError(f"{name} must {rule.must}, got {value!r}")
+                raise WaypostError(f"{name} must {rule.must}, got {shown(value)}")
+            most = _by_name(MOST, name) or COUNTER
+            numbers = value if isinstance(value, tuple) else (value,)
+            if any(isinstance(number, int) and abs(number) > most for number in numbers):
+                raise WaypostError(f"{name} must be {most} or less, got {shown(value)}")
+            longest = MOST_LAYERS if name.endswith("hidden") else MOST_COLUMNS
+            if len(numbers) > longest:
+                raise WaypostError(f"{name} must have {longest} numbers or fewer, got {len(numbers)}")
 
     def rules(self) -> dict[str, Rule]:
         """The algorithm's own rules, by field; they take the place of the common ones."""
         return {}
+
+
+def _by_name(table: Mapping[str, Found], name: str) -> Found | None:
+    """What the first pattern says that fits the name."""
+    return next((table[pattern] for pattern in table if fnmatchcase(name, pattern)), None)

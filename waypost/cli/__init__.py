@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 import tyro
 
-from waypost.cli import options
+from waypost.cli import options, output
 from waypost.errors import InterruptedRun, WaypostError
 
 _DESCRIPTION = (
@@ -19,29 +18,36 @@ _STYLE = (tyro.conf.OmitSubcommandPrefixes, tyro.conf.HelptextFromCommentsOff, t
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point; exits with 2 after a mistake the user can fix, 130 after an interruption."""
+    """Entry point; exits with 2 after a mistake the user can fix or a file that fails, 130 after an interruption."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = _dispatch(arguments)
-    except WaypostError as error:
-        print(f"waypost: error: {' '.join(str(error).split())}", file=sys.stderr)
-        code = 2
+        with output.streams():
+            code = _run(arguments)
     except InterruptedRun as stop:
         more = "" if arguments[0] in ("compare", "paper") else " and --resume"
-        print(f"waypost: stopped and saved at step {stop.step}; continue with the same command{more}", file=sys.stderr)
-        code = 130
+        code = output.end(f"stopped and saved at step {stop.step}; continue with the same command{more}", 130)
     except KeyboardInterrupt:
-        print("waypost: stopped", file=sys.stderr)
-        code = 130
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = output.end("stopped", 130)
+    except BrokenPipeError:  # whoever read the output has seen enough
         code = 1
+    except (WaypostError, OSError, MemoryError, RecursionError, UnicodeError) as error:
+        code = output.end(f"error: {output.reason(error)}", 2)
+    output.close()
     sys.exit(code)
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        return _dispatch(arguments)
+    except SystemExit as stop:  # the parser has said what there is to say: the help, or what is wrong
+        return stop.code if isinstance(stop.code, int) else int(bool(stop.code))
 
 
 def _dispatch(arguments: list[str]) -> int:
     """Only the command that is asked for is looked at, so that help need not wait for what others import."""
     command = arguments[0] if arguments else ""
+    if any("\0" in argument for argument in arguments):
+        raise WaypostError("an argument holds a NUL character, which no name or number has")
     if command in options.COMMANDS:
         from waypost.cli import handlers
 
@@ -60,7 +66,8 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def _parse(kind: Any, arguments: list[str], name: str, **more: Any) -> Any:
-    return tyro.cli(kind, args=arguments, prog=name, config=_STYLE, **more)
+    with output.harmless(arguments):
+        return tyro.cli(kind, args=arguments, prog=name, config=_STYLE, **more)
 
 
 def _train(algorithm: str, arguments: list[str]) -> int:
@@ -69,9 +76,10 @@ def _train(algorithm: str, arguments: list[str]) -> int:
     from pathlib import Path
 
     from waypost.cli import handlers
-    from waypost.training.plan import plan, read_plan
+    from waypost.training.plan import plan, read_plan, seeds_from
 
-    start, _ = tyro.cli(options.Ground, args=arguments, add_help=False, return_unknown_args=True)
+    with output.harmless(arguments):
+        start, _ = tyro.cli(options.Ground, args=arguments, add_help=False, return_unknown_args=True)
     out = start.out or Path("runs") / f"{algorithm}-{Path(start.data).stem}"
     place = options.Place()
     if start.resume and (out / "config.json").is_file():
@@ -87,7 +95,7 @@ def _train(algorithm: str, arguments: list[str]) -> int:
         task=_named(start.env, ground.task),
         preset=_named(start.preset, ground.preset),
         rewards=ground.rewards if asked.plan.rewards == "task" else asked.plan.rewards,
-        seeds=tuple(range(place.first_seed, place.first_seed + place.seeds)),
+        seeds=seeds_from(place.seeds, place.first_seed),
         evaluation=asked.evaluation.on_top_of(ground.evaluation),
     )
     handlers.run_train(planned, out, place.resume, place.json)

@@ -26,7 +26,7 @@ class TrainingBar(RunPage):
     def __init__(self) -> None:
         self.recorder: TaskID | None = None
         self.bar = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("elapsed"),
@@ -45,7 +45,7 @@ class TrainingBar(RunPage):
 
     def start(self, plan: Plan[Any], total: int, done: int) -> None:
         seeds = f"{len(plan.seeds)} seeds" if len(plan.seeds) > 1 else f"seed {plan.seeds[0]}"
-        screen.print(f"{plan.algorithm} on {plan.data}, {seeds}, {total} steps" + (f", from {done}" if done else ""))
+        screen.tell(f"{plan.algorithm} on {plan.data}, {seeds}, {total} steps" + (f", from {done}" if done else ""))
         self.task = self.bar.add_task("compiling", total=total, completed=done)
         self.bar.start()
 
@@ -61,7 +61,7 @@ class TrainingBar(RunPage):
         screen.print(f"  step {step}: {', '.join(words)}")
 
     def note(self, text: str) -> None:
-        screen.print(text, soft_wrap=True)
+        screen.tell(text)
 
     def finished(self, run: Run) -> None:
         self.note("writing the report")

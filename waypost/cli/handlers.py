@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Table
 
 import waypost.recording  # noqa: F401 (data made here are known by name)
 from waypost.cli import options
+from waypost.cli.output import plain, say, saying
 
 
 def _print_json(wanted: bool, record: Any) -> None:
     """One JSON object, the last line on stdout."""
     if wanted:
-        print(json.dumps(record))
+        say(json.dumps(_finite(record), allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    """The record with none for what is not finite: JSON has no word for it."""
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def run_train(planned: Any, out: Path, resume: bool, as_json: bool) -> None:
@@ -28,7 +38,7 @@ def run_train(planned: Any, out: Path, resume: bool, as_json: bool) -> None:
 
     run = execute(planned, planned.data, out, resume, TrainingBar())
     show(run.result)
-    screen.print(f"report: {out / 'report.html'}", soft_wrap=True)
+    screen.tell(f"report: {out / 'report.html'}")
     _print_json(as_json, run.result)
 
 
@@ -44,13 +54,14 @@ def run_compare(command: options.Compare) -> None:
     from waypost.cli.screen import screen, show_comparison
     from waypost.report.comparison import write_comparison
     from waypost.studies.comparison import compare, read_settings
+    from waypost.training.plan import seeds_from
 
     comparison = compare(
         command.data,
         None if command.algos == ("all",) else command.algos,
         env=command.env,
         out=command.out,
-        seeds=range(command.first_seed, command.first_seed + command.seeds),
+        seeds=seeds_from(command.seeds, command.first_seed),
         steps=command.steps,
         evaluation=command.evaluation.on_top_of,
         settings=read_settings(command.settings) if command.settings else None,
@@ -58,13 +69,13 @@ def run_compare(command: options.Compare) -> None:
     )
     write_comparison(comparison, command.out)
     show_comparison(comparison)
-    screen.print(f"page: {command.out / 'compare.html'}", soft_wrap=True)
+    screen.tell(f"page: {command.out / 'compare.html'}")
     _print_json(command.json, comparison.to_json())
 
 
 def run_paper(command: options.Paper) -> None:
     from waypost.cli.bar import TrainingBar
-    from waypost.cli.screen import counting_bar, screen
+    from waypost.cli.screen import Screen, counting_bar, screen
     from waypost.report.gallery import write_gallery
     from waypost.studies.paper import EXPERIMENTS
     from waypost.studies.paper.run import changes, finished, run
@@ -80,8 +91,8 @@ def run_paper(command: options.Paper) -> None:
         )
         write_gallery(command.out)
         screen.print(Markdown(record.text))
-        screen.print(f"files: {command.out / command.name}", soft_wrap=True)
-        screen.print(f"page: {command.out / 'paper.html'}", soft_wrap=True)
+        screen.tell(f"files: {command.out / command.name}")
+        screen.tell(f"page: {command.out / 'paper.html'}")
         _print_json(command.json, asdict(record))
         return
     done = finished(command.out)
@@ -90,12 +101,13 @@ def run_paper(command: options.Paper) -> None:
         listing = [
             {"name": name, "title": e.title, "place": e.place, "claim": e.claim} for name, e in EXPERIMENTS.items()
         ]
-        print(json.dumps([{**each, "form": forms.get(each["name"])} for each in listing]))
+        say(json.dumps([{**each, "form": forms.get(each["name"])} for each in listing]))
         return
     table = Table("name", "what it is", "in the paper", f"in {command.out}")
     for name, each in EXPERIMENTS.items():
         table.add_row(name, each.title, each.place, forms.get(name, "-"))
-    Console().print(table)
+    with saying():
+        Screen().print(table)
 
 
 def run_evaluate(command: options.Evaluate) -> None:
@@ -114,7 +126,7 @@ def run_report(command: options.Report) -> None:
     from waypost.training.runs import load_run
 
     run = load_run(command.run)
-    print(write_report(run, command.out or command.run / "report.html"))
+    say(plain(write_report(run, command.out or command.run / "report.html")))
 
 
 def run_adapt(command: options.Adapt) -> None:
@@ -126,20 +138,21 @@ def run_adapt(command: options.Adapt) -> None:
     given = {name: value for name, value in vars(command).items() if value is not None and name != "json"}
     adapted = adapt(**{**given, "out": out}, callback=TrainingBar())
     show(adapted.run.result)
-    screen.print(adapted.words(), f"report: {out / 'report.html'}", sep="\n", soft_wrap=True)
+    screen.tell(adapted.words())
+    screen.tell(f"report: {out / 'report.html'}")
     _print_json(command.json, adapted.to_json())
 
 
 def run_diagnose(command: options.Diagnose) -> None:
-    from waypost.cli.screen import show_diagnosis
+    from waypost.cli.screen import screen, show_diagnosis
     from waypost.report.diagnosis import write_diagnosis
     from waypost.studies.diagnosis import diagnose
 
-    with Console(stderr=True).status("measuring"):
+    with screen.status("measuring"):
         found = diagnose(command.run, command.data, states=command.states, neighbours=command.neighbours)
         folder = write_diagnosis(found, command.out or command.run / "diagnosis")
     show_diagnosis(found)
-    print(folder)
+    say(plain(folder))
     _print_json(command.json, found.to_json())
 
 
@@ -160,7 +173,7 @@ def run_collect(command: options.Collect) -> None:
     write(dataset, out, None)
     inspection = inspect(dataset, supports(dataset))
     show_inspection(inspection)
-    screen.print(f"data: {out}", soft_wrap=True)
+    screen.tell(f"data: {out}")
     _print_json(command.json, inspection.to_json() | {"file": str(out)})
 
 
@@ -178,7 +191,7 @@ def run_inspect(command: options.Inspect) -> int:
         from waypost.report.inspection import write_inspection
 
         write_inspection(inspection, dataset, command.out)
-        screen.print(f"page: {command.out}", soft_wrap=True)
+        screen.tell(f"page: {command.out}")
     _print_json(command.json, inspection.to_json())
     return 2 if any(finding.level == "error" for finding in inspection.findings) else 0
 
@@ -189,11 +202,12 @@ def run_convert(command: options.Convert) -> None:
 
     with counting_bar("transitions") as progress:
         rows = convert(**vars(command), progress=progress)
-    screen.print(f"{rows} transitions: {command.out}", soft_wrap=True)
+    screen.tell(f"{rows} transitions: {command.out}")
 
 
 def run_list(command: options.List) -> None:
     from waypost.agents import ALGORITHMS
+    from waypost.cli.screen import Screen
     from waypost.data.sources import RECIPES
     from waypost.envs.tasks import TASKS
     from waypost.training.presets import presets
@@ -205,14 +219,15 @@ def run_list(command: options.List) -> None:
         "replicas": [{"name": r.name, "title": r.summary} for r in RECIPES.values() if r.transitions is not None],
     }
     if command.json:
-        print(json.dumps(listing))
+        say(json.dumps(listing))
         return
-    output = Console()
-    for kind, entries in listing.items():
-        table = Table("name", "what it is", title=kind, title_justify="left", title_style="bold")
-        for entry in entries:
-            table.add_row(entry["name"], entry["title"])
-        output.print(table)
-    for entry in listing["algorithms"]:
-        if entry["presets"]:
-            output.print(f"presets of {entry['name']}: {', '.join(entry['presets'])}", soft_wrap=False)
+    output = Screen()
+    with saying():
+        for kind, entries in listing.items():
+            table = Table("name", "what it is", title=kind, title_justify="left", title_style="bold")
+            for entry in entries:
+                table.add_row(entry["name"], entry["title"])
+            output.print(table)
+        for entry in listing["algorithms"]:
+            if entry["presets"]:
+                output.print(f"presets of {entry['name']}: {', '.join(entry['presets'])}", soft_wrap=False)

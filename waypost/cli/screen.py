@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from waypost.cli.output import plain
 from waypost.data.inspection.findings import Inspection, Level
 from waypost.statistics import spread, spread_name
 
@@ -19,7 +21,27 @@ if TYPE_CHECKING:
     from waypost.studies.comparison import Comparison
     from waypost.studies.diagnosis import Diagnosis
 
-screen = Console(stderr=True)
+
+class Screen(Console):
+    """A console that shows names as they are: no markup in them is read, no control character gets through."""
+
+    def __init__(self, stderr: bool = False):
+        super().__init__(stderr=stderr, markup=False, emoji=False)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Written out here already, so that a table leaves room for it."""
+        return super().render_str(plain(text, kept="\n"), **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=plain(segment.text, kept="\n"))
+
+    def tell(self, text: str) -> None:
+        """A line as long as it is, for names to be copied."""
+        self.print(plain(text), soft_wrap=True)
+
+
+screen = Screen(stderr=True)
 
 
 SHOWN = (
@@ -33,7 +55,9 @@ SHOWN = (
 @contextmanager
 def counting_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """A bar that is told how many of how many are done; it shows once there is something to tell."""
-    bar = Progress(TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=screen)
+    bar = Progress(
+        TextColumn(what, markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=screen
+    )
     task = bar.add_task("", total=None)
 
     def count(done: int, total: int) -> None:
@@ -73,12 +97,12 @@ def show_comparison(comparison: Comparison) -> None:
     from waypost.studies.comparison import cells, overall_table
 
     for data in comparison.data:
-        table = Table(title=Text(data), title_justify="left", title_style="bold")
+        table = Table(title=data, title_justify="left", title_style="bold")
         for place, name in enumerate(comparison.header):
             title = name.replace(" of ", " of\n")  # in two lines: the seeds need the room
             table.add_column(title, justify="right" if place else "left", no_wrap=name != "seeds")
         for entry in comparison.of(data):
-            table.add_row(*map(Text, cells(entry)))
+            table.add_row(*cells(entry))
         screen.print(table)
     if comparison.overall:
         header, rows = overall_table(comparison)
@@ -94,7 +118,7 @@ _MOST_COLUMNS = 40
 
 def show_inspection(inspection: Inspection) -> None:
     """The health of a data set: summary, columns, algorithms, and last, next to the prompt, what was found."""
-    summary = Table("what", "in these data", title=Text(inspection.name), title_justify="left", title_style="bold")
+    summary = Table("what", "in these data", title=inspection.name, title_justify="left", title_style="bold")
     for what, words in inspection.facts():
         summary.add_row(what, words)
     columns = Table("column")
@@ -105,14 +129,14 @@ def show_inspection(inspection: Inspection) -> None:
         assert column is not None
         numbers = ("-" if n is None else f"{n:.4g}" for n in (column.min, column.mean, column.std, column.max))
         last = following is not None and following.kind != column.kind
-        columns.add_row(Text(column.name), *numbers, Text(column.remark), end_section=last)
+        columns.add_row(column.name, *numbers, column.remark, end_section=last)
     screen.print(summary, columns, sep="\n")
     if len(inspection.columns) > _MOST_COLUMNS:
         screen.print(f"and {len(inspection.columns) - _MOST_COLUMNS} more columns; --json and the page have them all")
     if inspection.supports:
         algorithms = Table("algorithm", "can learn from it", "why")
         for support in inspection.supports:
-            algorithms.add_row(support.algorithm, "yes" if support.supported else "no", Text(support.why))
+            algorithms.add_row(support.algorithm, "yes" if support.supported else "no", support.why)
         screen.print(algorithms)
     for finding in inspection.findings:
         screen.print(Text.assemble((f"{finding.level}: ", _COLOURS[finding.level]), str(finding)))
@@ -121,11 +145,11 @@ def show_inspection(inspection: Inspection) -> None:
 
 def show_diagnosis(diagnosis: Diagnosis) -> None:
     """What was measured as a table, and the reading."""
-    table = Table("measure", title=Text("diagnosis"), title_justify="left", title_style="bold")
+    table = Table("measure", title="diagnosis", title_justify="left", title_style="bold")
     for name in ("mean", "median", "95 % below", "largest"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("meaning")
     for row in diagnosis.rows:
         numbers = (f"{row[name]:.3g}" for name in ("mean", "median", "p95", "largest"))
-        table.add_row(row["measure"], *numbers, Text(row["meaning"]))
+        table.add_row(row["measure"], *numbers, row["meaning"])
     screen.print(table, Text(diagnosis.reading()), sep="\n")

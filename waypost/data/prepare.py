@@ -76,7 +76,7 @@ def goals(dataset: Dataset, horizon: int, discount: float) -> Arrays:
     arrays = {"goals": dataset.next_observations[reached], "aimed": aimed.astype(np.float32)}
     if dataset.rewards is not None:
         earned = np.zeros(len(dataset))
-        for ahead in range(horizon):
+        for ahead in range(min(horizon, int(dataset.episode_lengths.max()))):
             row = np.minimum(rows + ahead, reached)
             earned += np.where(rows + ahead <= reached, discount**ahead * dataset.rewards[row], 0.0)
         arrays["goal_rewards"] = earned.astype(np.float32)

@@ -1,12 +1,17 @@
-"""Which fields of a source play which role. Nothing is imported here: the command line reads it before all else."""
+"""Which fields of a source play which role. Nothing slow is imported: the command line reads it before all else."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from waypost.errors import WaypostError
+from waypost.schema import conform_fields
 
 if TYPE_CHECKING:
     from waypost.data.dataset import Dataset
+
+MOST_CHOICES = 10**6
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,11 @@ class Columns:
     choices: int | None = None
     """How many discrete actions there are, stored as 0 to N - 1; 0: actions are continuous; by default inferred."""
 
+    def __post_init__(self) -> None:
+        conform_fields(self)
+        if self.choices is not None and self.choices > MOST_CHOICES:
+            raise WaypostError(f"columns.choices must be {MOST_CHOICES} or less, got {self.choices}")
+
     def __bool__(self) -> bool:
         return self.choices is not None or self.roles
 
@@ -46,11 +56,6 @@ class Columns:
     def declared(self, dataset: Dataset) -> Dataset:
         """The data with actions discrete or continuous as `choices` says, if it says anything."""
         return dataset if self.choices is None else dataset.with_action_count(self.choices)
-
-
-def columns_from_json(record: dict[str, Any]) -> Columns:
-    roles: dict[str, Any] = {role: tuple(value) if isinstance(value, list) else value for role, value in record.items()}
-    return Columns(**roles)
 
 
 USUAL = {

@@ -16,6 +16,7 @@ from waypost.envs.layout import Layout
 from waypost.envs.locomotion import BODIES
 from waypost.envs.mazes import ANT_SCALE, MAZES, POINT_SCALE
 from waypost.errors import WaypostError
+from waypost.schema import conform_fields
 from waypost.types import Convention
 
 
@@ -35,9 +36,14 @@ class Protocol:
     """Processes that step environments which have no batch form of their own; 0 = this one does, one by one."""
 
     def __post_init__(self) -> None:
-        for name, least in (("every", 0), ("episodes", 1), ("last", 1), ("seed", 0), ("workers", 0)):
+        conform_fields(self)
+        bounds = {"every": (0, 2**31 - 1), "episodes": (1, 10**6), "last": (1, 10**6), "seed": (0, 2**32 - 1)}
+        bounds["workers"] = (0, 1_000)
+        for name, (least, most) in bounds.items():
             if getattr(self, name) < least:
                 raise WaypostError(f"evaluation {name} must be at least {least}, got {getattr(self, name)}")
+            if getattr(self, name) > most:
+                raise WaypostError(f"evaluation {name} must be at most {most}, got {getattr(self, name)}")
 
 
 OPTIONS = {

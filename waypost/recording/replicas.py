@@ -24,7 +24,8 @@ from waypost.envs.locomotion import BODIES
 from waypost.errors import WaypostError
 from waypost.recording.controllers import Scene, ant_travelling, point_travelling, running
 from waypost.recording.workers import Arrays, Request, sharing
-from waypost.resources import cores
+from waypost.resources import available_memory, cores
+from waypost.schema import conform
 from waypost.types import Count
 
 UNIT = 5_000
@@ -109,9 +110,12 @@ def collect(
     replica = replica_named(name)
     total = replica.transitions if transitions is None else transitions
     workers = cores() if workers is None else workers
-    for what, value, least in (("transitions", total, 1), ("seed", seed, 0), ("workers", workers, 1)):
-        if value < least:
+    bounds = {"transitions": (total, 1, 2**31 - 1), "seed": (seed, 0, 2**32 - 1), "workers": (workers, 1, 1_000)}
+    for what, (value, least, most) in bounds.items():
+        if conform(value, int, f"{name}: {what}") < least:
             raise WaypostError(f"{name}: {what} must be at least {least}, got {value}")
+        if value > most:
+            raise WaypostError(f"{name}: {what} must be at most {most}, got {value}")
     shares = np.cumsum([share for share, _ in replica.stages])
     edges = [0, *(round(total * share / shares[-1]) for share in shares)]
     free = edges[:-1]  # the first row of each stage that is not recorded yet
@@ -132,7 +136,7 @@ def collect(
         for request, rows in run(requests()):
             stage = request["stage"]
             first, last = free[stage], min(free[stage] + len(rows["rewards"]), edges[stage + 1])
-            columns = columns or {key: np.zeros((total, *v.shape[1:]), v.dtype) for key, v in rows.items()}
+            columns = columns or _empty(name, total, rows)
             for column, values in rows.items():
                 columns[column][first:last] = values[: last - first]
             if last > first:
@@ -143,6 +147,14 @@ def collect(
     ones = np.ones(columns["actions"].shape[1], np.float32)
     about: dict[str, Any] = {"observation_names": replica.observation_names, "notes": replica.notes}
     return Dataset.from_arrays(**columns, action_low=-ones, action_high=ones, name=name, task=name, **about)
+
+
+def _empty(name: str, total: int, like: Arrays) -> Arrays:
+    """Columns of so many rows, if there is the memory for them."""
+    needed = sum(total * values[:1].nbytes for values in like.values())
+    if needed > available_memory():
+        raise WaypostError(f"{name}: {total} transitions take {needed / 1e9:.1f} GB of memory; ask for fewer")
+    return {key: np.zeros((total, *values.shape[1:]), values.dtype) for key, values in like.items()}
 
 
 def record_units(name: str, stage: int, unit: int, seed: int, leasts: list[int]) -> Arrays:

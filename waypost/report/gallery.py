@@ -9,10 +9,11 @@ from typing import Any
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from waypost.files import read_json, write_text
+from waypost.files import write_text
 from waypost.report.page import embed, template
 from waypost.studies.paper import EXPERIMENTS
 from waypost.studies.paper.run import Record, cell, finished, how, numeric
+from waypost.training.records import read_record
 
 WIDE, COLUMNS = 450.0, 5
 """Pictures of more points and tables of more columns would be unreadable in half the width of the page."""
@@ -35,7 +36,7 @@ def write_gallery(out: Path) -> None:
 def _part(folder: Path, record: Record) -> dict[str, Any]:
     """What the page shows of one experiment."""
     tables = [
-        _numbers(f"{record.name}-{name}", read_json(folder / f"{name}.json"), words["caption"])
+        _numbers(f"{record.name}-{name}", read_record(folder / f"{name}.json", list[dict[str, Any]]), words["caption"])
         for name, words in record.tables.items()
         if words["shown"]
     ]

@@ -19,10 +19,10 @@ from waypost.data.dataset import Dataset
 from waypost.data.sources import load, recorded_task
 from waypost.envs.tasks import task as find_task
 from waypost.errors import WaypostError
-from waypost.files import read_json
 from waypost.training.callbacks import Callback
 from waypost.training.plan import plan, read_plan
 from waypost.training.policy import Policy
+from waypost.training.records import read_result
 from waypost.training.runs import Run
 from waypost.training.trainer import execute
 from waypost.types import Convention
@@ -91,15 +91,15 @@ def adapt(
         dataset,
         env=env,
         rewards=rewards or (find_task(other).convention if other else before.convention),
-        steps=steps or before.steps,
-        seeds=seeds or before.seeds,
+        steps=before.steps if steps is None else steps,
+        seeds=before.seeds if seeds is None else seeds,
         preset="none",
         init=run,
         config=replace(before.config, training="guide", executor_inputs=inputs, **settings),
     )
     outcome = execute(planned, dataset, out, resume, callback)
-    record = Path(run) / "result.json"
-    seconds_before = float(read_json(record)["seconds"]) if record.is_file() else None
+    finished = (Path(run) / "result.json").is_file()
+    seconds_before = read_result(Path(run))["seconds"] if finished else None
     return Adaptation(outcome, outcome.result["seconds"], seconds_before)
 
 

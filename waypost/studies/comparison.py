@@ -15,24 +15,28 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 
 from waypost import statistics
 from waypost.agents import ALGORITHMS, algorithm, find_entry
 from waypost.agents.agent import Spec
+from waypost.agents.settings import COUNTER
 from waypost.data.large import obtain
 from waypost.data.roles import Columns
 from waypost.envs.tasks import Protocol, common_suite, task as find_task
 from waypost.errors import DirectoryError, WaypostError
-from waypost.files import table
+from waypost.files import reading, table
+from waypost.schema import conform
 from waypost.statistics import Estimate, Profile
 from waypost.training.callbacks import Callback, in_turn
 from waypost.training.plan import Plan, plan
 from waypost.training.runs import Run
 from waypost.training.trainer import execute
 
+MOST_BYTES = 1 << 20
+"""Of a file with settings."""
 BEHAVIOUR = "data"
 """The row of a table that is no algorithm: what the data's own episodes earned."""
 
@@ -189,6 +193,10 @@ def compare(
     cannot be used ends the comparison: one another process trains in, one of other settings, or a full disk.
     """
     callback = callback or Callback()
+    if not data or any(not str(source).strip() for source in data):
+        raise WaypostError("no data to compare on: name one or more data sets with --data")
+    if steps is not None and not 1 <= conform(steps, int, "steps") <= COUNTER:
+        raise WaypostError(f"steps must be from 1 to {COUNTER}, got {steps}")
     names = tuple(dict.fromkeys(algorithms or ALGORITHMS))
     given = settings or {}
     for name in (*names, *given):
@@ -260,16 +268,22 @@ def with_total_updates(planned: Plan, updates: int) -> Plan:
 
 def read_settings(path: str | Path) -> dict[str, dict[str, Any]]:
     """Settings for `compare` and `paper` from a TOML file: a table per algorithm, fields of its Config or `steps`."""
-    try:
-        tables = tomllib.loads(Path(path).read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise WaypostError(f"{path}: cannot be read as TOML ({error})") from None
+    path = Path(path)
+    with reading(path, "a TOML file"):
+        if path.stat().st_size > MOST_BYTES:
+            raise WaypostError(f"{path}: has {path.stat().st_size} bytes; settings have {MOST_BYTES} or fewer")
+        tables = tomllib.loads(path.read_text("utf-8"))
     for name, settings in tables.items():
         if not isinstance(settings, dict):
             raise WaypostError(f"{path}: {name} is no table; write [ALGORITHM] and its settings below")
-        wrong = set(settings) - {each.name for each in fields(find_entry(name).config_type)} - {"steps"}
-        if wrong:
-            raise WaypostError(f"{path}: {name} has no setting {', '.join(sorted(wrong))}")
+        try:
+            kinds = get_type_hints(find_entry(name).config_type) | {"steps": int}
+            for key, value in settings.items():
+                if key not in kinds:
+                    raise WaypostError(f"{name} has no setting {key}")
+                conform(value, kinds[key], f"{name}.{key}")
+        except WaypostError as error:
+            raise WaypostError(f"{path}: {error}") from None
     return tables
 
 

@@ -39,6 +39,7 @@ from waypost.data.dataset import Dataset
 from waypost.data.rewards import learning_rewards
 from waypost.data.sources import load
 from waypost.errors import WaypostError
+from waypost.schema import conform
 from waypost.training.plan import read_plan
 from waypost.training.policy import Policy, load_policies
 from waypost.types import Convention
@@ -49,6 +50,9 @@ MEANINGS: dict[str, str] = _TEXTS["meanings"]
 """What is measured for each state, by name."""
 ADVICE: dict[str, str] = _TEXTS["advice"]
 """What to do where this part of the bound is the largest."""
+
+MOST = {"states": 100_000, "neighbours": 1_000, "reference": 1_000_000}
+"""More tells no more, and would take all memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +130,9 @@ def diagnose(
     neighbours  recorded transitions that stand for what else could have been done in a state
     reference   transitions to look for neighbours in, drawn at random where there are more
     """
+    for what, number in (("states", states), ("neighbours", neighbours), ("reference", reference)):
+        if not 1 <= conform(number, int, what) <= MOST[what]:
+            raise WaypostError(f"{what} must be from 1 to {MOST[what]}, got {number}")
     if isinstance(subject, Policy):
         policy = subject
     else:
@@ -136,6 +143,12 @@ def diagnose(
         raise WaypostError("a policy alone does not know its data: name them with --data (in Python: data=...)")
     agent, config = _with_all_parts(policy)
     dataset = data if isinstance(data, Dataset) else load(data)
+    sizes = [(each.observation_size, each.action_size) for each in (dataset, policy.spec)]
+    if sizes[0] != sizes[1]:
+        raise WaypostError(
+            f"{dataset.name}: observations and actions have {sizes[0]} columns, the agent's have {sizes[1]}; "
+            "name the data it was trained on with --data"
+        )
     dataset = learning_rewards(dataset, rewards or "recorded", config.discount)
     measures = _measured(agent, config, dataset, states, neighbours, reference, seed)
     return Diagnosis(measures, config.inverse_temperature)

@@ -72,9 +72,12 @@ def rollouts(
     envs = task.make(len(agents) * width, apart)
     try:
         _check_spaces(envs, actor, task)
-        return _run(actor, envs, episodes, width, seed, paths, progress)
+        found = _run(actor, envs, episodes, width, seed, paths, progress)
     finally:
         envs.close()
+    if not np.isfinite(found.returns).all():
+        raise WaypostError(f"task {task.name}: the environment gave rewards that are NaN or infinite")
+    return found
 
 
 def check(agent: Agent, task: Task) -> None:
@@ -187,7 +190,7 @@ def _run(
     lengths = np.zeros((actor.count, episodes), np.int64)
     successes = np.zeros((actor.count, episodes), bool)
     reports_success = False
-    seen: list[list[list[np.ndarray]]] = [[[] for _ in range(episodes)] for _ in range(actor.count)]
+    seen: list[list[list[np.ndarray]]] = [[[] for _ in range(episodes if paths else 0)] for _ in range(actor.count)]
 
     observations, _ = envs.reset(seed=[seed + int(j) for j in episode])
     fresh = actor.start(width)

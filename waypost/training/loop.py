@@ -29,6 +29,7 @@ from waypost.data.stream import Stream, Window
 from waypost.errors import DivergenceError
 from waypost.resources import cores
 from waypost.training.checkpoint import flatten, unflatten
+from waypost.training.memory import check_room, check_update
 
 CHUNK_AXES = (0, 0, None, None, None)
 """State and key are a seed's own; the step, the columns and their number of rows are common to all."""
@@ -97,8 +98,11 @@ class Learner:
             self._enter_window()
 
     def _lane(self, seeds: tuple[int, ...], device: jax.Device, donor: Agent | None) -> Lane:
-        numbers = np.asarray(seeds if len(seeds) > 1 else seeds[0], np.uint32)
-        keys, state = self._programs.beginning(len(seeds))(jax.device_put(numbers, device), donor)
+        numbers = jax.device_put(np.asarray(seeds if len(seeds) > 1 else seeds[0], np.uint32), device)
+        begin = self._programs.beginning(len(seeds))
+        if not self.lanes:
+            check_room(begin.eval_shape(numbers, donor), -(-len(self.seeds) // len(seeds)))
+        keys, state = begin(numbers, donor)
         return Lane(seeds, device, keys, state)
 
     # -- learning -----------------------------------------------------------------------------
@@ -170,8 +174,9 @@ class Learner:
         names: dict[str, None] = {}
         for stage in self.algorithm.stages:
             chunk = self._programs.chunk(stage, first(stage), len(lane.seeds))
-            means = jax.eval_shape(chunk, lane.state, lane.keys, np.int32(0), columns, np.int32(1))[1]
-            names |= dict.fromkeys(sorted(means))
+            traced = chunk.trace(lane.state, lane.keys, np.int32(0), columns, np.int32(1))
+            check_update(traced.jaxpr)
+            names |= dict.fromkeys(sorted(traced.out_info[1]))
         return list(names)
 
     # -- looking in, saving, restoring ----------------------------------------------------------
@@ -229,7 +234,7 @@ _programs = lru_cache(maxsize=4)(Programs)
 """Those of the last few algorithms; a learner holds on to its own."""
 
 
-def _beginning(algorithm: Algorithm, seeds: int) -> Callable[..., Any]:
+def _beginning(algorithm: Algorithm, seeds: int) -> Any:
     def begin(seed: Array, donor: Agent | None) -> tuple[Array, Any]:
         first, key = jax.random.split(jax.random.key(seed))
         state = algorithm.init(first)
@@ -238,7 +243,7 @@ def _beginning(algorithm: Algorithm, seeds: int) -> Callable[..., Any]:
     return jax.jit(_over(seeds, begin, (0, None)))
 
 
-def _compiled(algorithm: Algorithm, stage: Stage, steps: int, seeds: int) -> Callable[..., Any]:
+def _compiled(algorithm: Algorithm, stage: Stage, steps: int, seeds: int) -> Any:
     return jax.jit(_over(seeds, _chunk(algorithm, stage, steps), CHUNK_AXES), donate_argnums=0)
 
 

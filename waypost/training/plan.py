@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar
@@ -11,17 +11,23 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from tyro.conf import Fixed, arg
 
 from waypost.agents import find_entry
+from waypost.agents.settings import COUNTER
 from waypost.data.dataset import Dataset
 from waypost.data.large import Choice
-from waypost.data.roles import Columns, columns_from_json
+from waypost.data.roles import Columns
 from waypost.data.sources import recorded_task
 from waypost.envs.tasks import TASKS, Protocol, task as find_task
 from waypost.errors import WaypostError
-from waypost.files import read_json
+from waypost.schema import build, conform_fields, shown
 from waypost.training import presets
+from waypost.training.records import read_config
 from waypost.types import Convention
 
 DEFAULT_STEPS = 100_000
+MOST_SEEDS = 10_000
+"""Agents that are trained at once."""
+MOST_SEED = 2**32 - 1
+"""JAX takes no more bits of a seed: larger ones would give the random numbers of a smaller one."""
 Config = TypeVar("Config")
 
 
@@ -55,11 +61,13 @@ class Plan(Generic[Config]):
     """The algorithm's settings."""
 
     def __post_init__(self) -> None:
+        conform_fields(self)
         for name in ("steps", "log_every"):
             if getattr(self, name) < 1:
                 raise WaypostError(f"{name} must be 1 or more, got {getattr(self, name)}")
-        if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
-            raise WaypostError(f"seeds must be different numbers from 0 on, at least one, got {list(self.seeds)}")
+            if getattr(self, name) > COUNTER:
+                raise WaypostError(f"{name} must be {COUNTER} or less, got {getattr(self, name)}")
+        check_seeds(self.seeds)
 
     @property
     def convention(self) -> Convention:
@@ -106,7 +114,7 @@ def plan(
         data=name,
         task=task.name if task else None,
         preset=used,
-        seeds=tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds),
+        seeds=seeds_from(seeds) if isinstance(seeds, int) else tuple(seeds),
         **{
             "steps": usual_steps or DEFAULT_STEPS,
             "evaluation": task.protocol if task else Protocol(),
@@ -116,38 +124,48 @@ def plan(
     )
 
 
+def seeds_from(count: int, first: int = 0) -> tuple[int, ...]:
+    """So many seeds that count up from the first."""
+    if not 1 <= count <= MOST_SEEDS:
+        raise WaypostError(f"seeds must be a number from 1 to {MOST_SEEDS}, got {shown(count)}")
+    if not 0 <= first <= MOST_SEED:
+        raise WaypostError(f"the first seed must be from 0 to {MOST_SEED}, got {shown(first)}")
+    return tuple(range(first, first + count))
+
+
+def check_seeds(seeds: Sequence[int]) -> Sequence[int]:
+    """The seeds, once it is certain that an agent can be trained for each."""
+    if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
+        raise WaypostError(f"seeds must be different numbers from 0 on, at least one, got {shown(list(seeds))}")
+    if len(seeds) > MOST_SEEDS:
+        raise WaypostError(f"there must be {MOST_SEEDS} seeds or fewer, got {len(seeds)}")
+    if max(seeds) > MOST_SEED:
+        raise WaypostError(f"seeds must be {MOST_SEED} or less, got {max(seeds)}")
+    return seeds
+
+
 def plan_from_json(record: dict[str, Any], source: Path) -> Plan[Any]:
-    """A Plan from config.json."""
+    """A Plan from config.json; what else the record holds is not looked at."""
     known = {each.name for each in fields(Plan)}
+    values = {name: value for name, value in record.items() if name in known}
     try:
-        values = {name: value for name, value in record.items() if name in known}
-        values["config"] = config_from_json(find_entry(record["algorithm"]).config_type, record["config"])
-        values["evaluation"] = Protocol(**record["evaluation"])
-        values["seeds"] = tuple(record["seeds"])
-        values["columns"] = columns_from_json(record.get("columns", {}))
-        return Plan(**values)
-    except (KeyError, TypeError) as error:
+        values["config"] = build(values["config"], find_entry(values["algorithm"]).config_type, "config")
+        return build(values, Plan, "")
+    except WaypostError as error:
         raise WaypostError(f"{source}: not the config.json of a run of this version of Waypost ({error})") from None
-
-
-def config_from_json(config_type: type, record: dict[str, Any]) -> Any:
-    """A Config from its JSON form, where tuples have become lists."""
-    return config_type(**{name: tuple(value) if isinstance(value, list) else value for name, value in record.items()})
 
 
 def read_plan(directory: Path) -> Plan[Any]:
     """The plan of a run directory."""
-    file = directory / "config.json"
-    if not file.is_file():
-        raise WaypostError(f"{directory}: not a run directory (no config.json)")
-    return plan_from_json(read_json(file), file)
+    return plan_from_json(read_config(directory), directory / "config.json")
 
 
 def same_plan(planned: Plan[Any], directory: Path) -> dict[str, Any]:
     """The config.json of a run directory, once it is certain that it holds this plan."""
-    saved = read_json(directory / "config.json")
-    began = _flat(saved)
-    for name, value in _flat(planned.to_json()).items():
+    saved, asked = read_config(directory), planned.to_json()
+    plan_from_json(saved, directory / "config.json")  # what is no plan is refused as such
+    began = _flat({name: saved.get(name) for name in asked})
+    for name, value in _flat(asked).items():
         kept = began.get(name)
         # A path may be spelled in several ways.
         if name in ("data", "init") and kept and value and Path(kept).resolve() == Path(value).resolve():

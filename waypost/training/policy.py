@@ -5,19 +5,28 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NotRequired, TypedDict, get_args, get_type_hints
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
+from safetensors import safe_open
 
 from waypost.agents import algorithm
 from waypost.agents.agent import Agent, Algorithm, Memory, Spec
 from waypost.errors import WaypostError
-from waypost.files import read_arrays, read_json, write_arrays, write_json
+from waypost.files import read_arrays, reading, write_arrays, write_json
+from waypost.schema import build, shown
 from waypost.training.checkpoint import flatten, unflatten
-from waypost.training.plan import config_from_json
+from waypost.training.memory import check_room
+from waypost.training.plan import check_seeds
+from waypost.training.records import read_record
+
+LARGEST_HEADER = 1 << 20
+"""Bytes of the list of an agent's arrays."""
+_KINDS = {"float32": "F32", "int32": "I32", "uint32": "U32", "bool": "BOOL"}
+"""What safetensors calls the types an agent's arrays may have."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,37 +127,91 @@ def save_policies(policies: list[Policy], folder: str | Path) -> Path:
     return folder
 
 
+class Record(TypedDict):
+    """What policy.json holds."""
+
+    format: NotRequired[Literal[1]]
+    algorithm: str
+    config: dict[str, Any]
+    spec: dict[str, Any]
+    missing: list[str]
+    seeds: list[int]
+
+
 def load_policies(folder: str | Path) -> list[Policy]:
-    """Every policy of a folder, or of a run directory that has one."""
+    """Every policy of a folder, or of a run directory that has one.
+
+    The folder may come from anyone: what policy.json claims is compared with what the files hold before any of it is
+    read.
+    """
     folder = Path(folder)
     if (folder / "policy").is_dir():
         folder = folder / "policy"
-    if not (folder / "policy.json").is_file():
+    place = folder / "policy.json"
+    if not place.is_file():
         raise WaypostError(f"{folder}: holds no policy.json; give a run directory or its policy folder")
-    record = read_json(folder / "policy.json")
+    record = read_record(place, Record)
     try:
         chosen = algorithm(record["algorithm"])
-        config = config_from_json(chosen.config_type, record["config"])
+        config: Any = build(record["config"], chosen.config_type, "config")
         spec = Spec.from_json(record["spec"])
-        seeds = [int(seed) for seed in record["seeds"]]
+        files = {seed: folder / f"seed-{seed}.safetensors" for seed in check_seeds(record["seeds"])}
+    except WaypostError as error:
+        raise WaypostError(f"{place}: not a policy of this version of Waypost ({error})") from None
+    for file in files.values():
+        if not file.is_file():
+            raise WaypostError(f"{file}: is missing; {place} names its seed")
+    try:
         like = blank(chosen, config, spec, record["missing"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise WaypostError(f"{folder / 'policy.json'}: not a policy of this version of Waypost ({error})") from None
-    policies = []
-    for seed in seeds:
-        file = folder / f"seed-{seed}.safetensors"
-        arrays, _ = read_arrays(file)
-        try:
-            agent = unflatten(like, arrays, "agent")
-        except WaypostError as error:
-            raise WaypostError(f"{file}: {error}") from None
-        policies.append(Policy(record["algorithm"], config, spec, agent, seed))
-    return policies
+        check_room(like, len(files))
+    except Exception as error:  # whatever comes of a stranger's numbers while shapes are worked out
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise WaypostError(f"{place}: not a policy of this version of Waypost ({reason})") from None
+    return [Policy(record["algorithm"], config, spec, _read(like, file), seed) for seed, file in files.items()]
+
+
+def _read(like: Agent, file: Path) -> Agent:
+    """The agent of a file that holds just the arrays of `like`, all of them finite."""
+    _check_header(file)
+    with reading(file, "a safetensors file"), safe_open(file, framework="numpy") as header:
+        expected, names = flatten_shapes(like, "agent"), set(header.keys())
+        strange = sorted(names ^ expected.keys())
+        if strange:
+            where = "missing from it" if strange[0] in expected else "not part of such an agent"
+            raise WaypostError(f"{file}: {shown(strange[0])} is {where}; it belongs to other settings")
+        for name, (shape, kind) in expected.items():
+            part = header.get_slice(name)
+            if (tuple(part.get_shape()), part.get_dtype()) != (shape, kind):
+                saved = f"{part.get_dtype()} {tuple(part.get_shape())}"
+                raise WaypostError(f"{file}: {name} is saved as {saved}, expected {kind} {shape}: other settings")
+    arrays, _ = read_arrays(file)
+    for name, values in arrays.items():
+        if not np.isfinite(values).all():
+            raise WaypostError(f"{file}: {name} holds numbers that are NaN or infinite")
+    return unflatten(like, arrays, "agent")
+
+
+def _check_header(file: Path) -> None:
+    """A header says in its first eight bytes how long it is; that of an agent is short."""
+    with reading(file, "a safetensors file"), file.open("rb") as content:
+        size = int.from_bytes(content.read(8), "little")
+    if size > LARGEST_HEADER:
+        raise WaypostError(f"{file}: its header has {size} bytes, that of an agent {LARGEST_HEADER} or fewer")
+
+
+def flatten_shapes(like: Any, prefix: str) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Shape and type of each array, as safetensors calls them, by the name it is saved under."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(like)
+    return {prefix + jax.tree_util.keystr(path): (leaf.shape, _KINDS[str(leaf.dtype)]) for path, leaf in leaves}
 
 
 def blank(chosen: type[Algorithm], config: Any, spec: Spec, missing: list[str]) -> Agent:
     """An agent of these settings with nothing in it: shapes only, and None for the missing parts."""
     agent = jax.eval_shape(lambda: chosen.build(config, spec))
+    optional = [name for name, kind in get_type_hints(type(agent)).items() if type(None) in get_args(kind)]
+    for part in missing:
+        if part not in optional:
+            raise WaypostError(f"{shown(part)} cannot be missing from a {type(agent).__name__}")
     return replace(agent, **dict.fromkeys(missing))
 
 

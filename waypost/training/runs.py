@@ -23,12 +23,12 @@ import numpy as np
 
 from waypost.envs.tasks import Task, task as find_task
 from waypost.errors import WaypostError
-from waypost.files import read_json
 from waypost.statistics import summarise
 from waypost.training.compilation import keep_programs
 from waypost.training.evaluation import MEASURES, rollouts
 from waypost.training.plan import Plan, read_plan
 from waypost.training.policy import Policy, load_policies
+from waypost.training.records import read_config, read_result
 from waypost.training.state import identity, load_tables
 from waypost.types import Count
 
@@ -59,8 +59,8 @@ def load_run(directory: str | Path) -> Run:
     planned = read_plan(directory)
     if not (directory / "result.json").is_file():
         raise WaypostError(f"{directory}: the run is not finished; continue it with `waypost train ... --resume`")
-    tables = load_tables(directory, identity(read_json(directory / "config.json")))
-    outcome = read_json(directory / "result.json")
+    tables = load_tables(directory, identity(read_config(directory)))
+    outcome = read_result(directory)
     return Run(planned, outcome, load_policies(directory), tables["metrics"], tables["evaluations"], directory)
 
 

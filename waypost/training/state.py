@@ -18,17 +18,10 @@ import numpy as np
 
 from waypost.errors import DamagedFile, WaypostError
 from waypost.files import read_arrays, reading, table, write_arrays, write_bytes
+from waypost.training.records import checkpoint_record
 
 CHECKPOINT = Path("checkpoint") / "state.safetensors"
 PREVIOUS = Path("checkpoint") / "previous.safetensors"
-_KINDS: dict[str, type | tuple[type, ...]] = {
-    "step": int,
-    "seconds": (int, float),
-    "metrics": list,
-    "evaluations": list,
-}
-"""What a checkpoint says besides its arrays."""
-
 State = tuple[dict[str, np.ndarray], dict[str, Any]]
 """The arrays of a checkpoint, and the rest."""
 
@@ -91,11 +84,7 @@ def _same_tables(directory: Path, run: str) -> dict[str, Any] | None:
 
 def _read(path: Path, run: str | None = None) -> State:
     arrays, record = read_arrays(path)
-    if not isinstance(record, dict):
-        raise WaypostError(f"{path}: not a checkpoint; the record is missing")
-    for name, kind in _KINDS.items():
-        if not isinstance(record.get(name), kind):
-            raise WaypostError(f"{path}: not a checkpoint; its {name} are missing or of another type")
+    record = checkpoint_record(record, path)
     if run is not None and record.get("run", run) != run:
         raise WaypostError(f"{path}: belongs to another run, or config.json has been changed; choose another --out")
     return arrays, record

@@ -30,7 +30,7 @@ from waypost.data.sources import load
 from waypost.data.stream import Stream, sample
 from waypost.envs.tasks import task as find_task
 from waypost.errors import InterruptedRun, MissingPart, WaypostError
-from waypost.files import read_json, table, write_json, write_text
+from waypost.files import table, write_json, write_text
 from waypost.resources import device_memory, enough_memory
 from waypost.training.beside import Evaluations
 from waypost.training.callbacks import Callback
@@ -38,8 +38,10 @@ from waypost.training.compilation import keep_programs
 from waypost.training.directory import Claim, blaming_the_directory, claimed
 from waypost.training.evaluation import MEASURES, check
 from waypost.training.loop import Learner, learning_devices
+from waypost.training.memory import check_steps
 from waypost.training.plan import Plan, plan, same_plan
 from waypost.training.policy import Policy, blank, missing_parts, save_policies
+from waypost.training.records import read_config
 from waypost.training.runs import Run, last_evaluations, load_run, result
 from waypost.training.state import identity, load_state, save_state
 
@@ -141,6 +143,7 @@ class _Training:
             names = ("action_size", "action_low", "action_high", "action_count")
             self.spec = replace(self.spec, **{name: getattr(donor.spec, name) for name in names})
         self.algorithm: Algorithm = chosen(planned.config, self.spec, planned.steps)
+        check_steps(self.algorithm, planned.log_every)
         self.learner = Learner(self.algorithm, columns, planned.seeds, donor.agent if donor else None)
         del columns  # they lie on the device now, or in a file
         agent = self.learner.states[0].agent
@@ -158,11 +161,10 @@ class _Training:
 
     def _stream_choice(self) -> Choice:
         """What was asked for; a run that has begun continues as it began, however much memory there is today."""
-        config = self.directory / "config.json" if self.directory else None
-        if config is None or not config.is_file():
+        if self.directory is None or not (self.directory / "config.json").is_file():
             return self.plan.stream
         with blaming_the_directory():
-            return "always" if read_json(config).get("streamed", False) else "never"
+            return "always" if read_config(self.directory).get("streamed", False) else "never"
 
     def _columns(self, chosen: type[Algorithm], dataset: Dataset) -> tuple[Arrays | Stream, Spec]:
         """What the learner draws from, and what its agents must know of it."""
@@ -267,7 +269,7 @@ class _Training:
         with blaming_the_directory():
             if file.is_file():
                 config = same_plan(self.plan, directory)
-                if config["fingerprint"] != self.fingerprint:
+                if config.get("fingerprint") != self.fingerprint:
                     raise WaypostError(f"{directory}: {self.plan.data} has changed since this run began")
             else:
                 write_json(file, config)

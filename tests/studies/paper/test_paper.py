@@ -226,6 +226,11 @@ def test_a_record_nobody_can_read_is_none(tmp_path: Path) -> None:
         assert finished(tmp_path) == {}
     run("stitching", tmp_path, seeds=2)
     assert list(finished(tmp_path)) == ["stitching"]
+    record = json.loads((tmp_path / "stitching" / "record.json").read_text())
+    outside = {"../../other": {"caption": "", "shown": False}}
+    for change in ({"name": "bound"}, {"tables": outside}, {"tables": {"a": {}}}, {"seeds": "2"}):
+        (tmp_path / "stitching" / "record.json").write_text(json.dumps(record | change))
+        assert finished(tmp_path) == {}
 
 
 # -- trainings ---------------------------------------------------------------------------------------
@@ -329,7 +334,7 @@ def test_settings_evaluations_and_runs_of_a_comparison_are_taken_over(
         ("stitching", {"seeds": 0}, "seeds must be at least 1, got 0"),
         ("stitching", {"evaluation": {"every": 5}}, "no settings, runs and evaluations to choose"),
         ("bound", {"evaluation": {"every": -1}}, "evaluation every must be at least 0, got -1"),
-        ("bound", {"settings": "nowhere.toml"}, "nowhere.toml: cannot be read"),
+        ("bound", {"settings": "nowhere.toml"}, "nowhere.toml: there is no such file"),
     ],
 )
 def test_mistakes_are_named_before_any_work(tmp_path: Path, name: str, options: dict[str, Any], words: str) -> None:

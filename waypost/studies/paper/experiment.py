@@ -8,20 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
 from matplotlib.figure import Figure
 
+from waypost.agents.settings import COUNTER
 from waypost.data.dataset import Dataset
 from waypost.data.sources import recipe_of
 from waypost.envs.tasks import Protocol
 from waypost.errors import WaypostError
+from waypost.schema import conform_fields
 from waypost.studies.comparison import with_total_updates, with_tuples
 from waypost.training.callbacks import Callback
-from waypost.training.plan import plan
+from waypost.training.plan import MOST_SEEDS, plan
 from waypost.training.runs import Run
 from waypost.training.trainer import execute
 
@@ -47,10 +49,13 @@ class Size:
     """Rollouts of each agent in an evaluation, each from another seed; None: as many as its task says."""
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            number = getattr(self, each.name)
+        conform_fields(self)
+        for name, most in {"seeds": MOST_SEEDS, "steps": COUNTER, "recorded": COUNTER, "episodes": 10**6}.items():
+            number = getattr(self, name)
             if number is not None and number < 1:
-                raise WaypostError(f"{each.name} must be at least 1, got {number}")
+                raise WaypostError(f"{name} must be at least 1, got {number}")
+            if number is not None and number > most:
+                raise WaypostError(f"{name} must be at most {most}, got {number}")
 
     def of(self, data: str) -> str:
         """The name of as much of a data set as is recorded; only of whole replicas there can be less."""

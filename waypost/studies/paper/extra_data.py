@@ -21,13 +21,13 @@ from typing import Any, NamedTuple
 from waypost.data.dataset import Dataset, concatenate
 from waypost.errors import WaypostError
 from waypost.figures.scores import LOOKS, Mark, curves, dots
-from waypost.files import read_json
 from waypost.studies.paper import scores as trainings
 from waypost.studies.paper.benchmark import NAMES, row_of
 from waypost.studies.paper.experiment import Context, Drawing, Outcome, Row, Table
 from waypost.studies.paper.scores import Score, number
 from waypost.studies.paper.words import listed, paragraphs
 from waypost.training.callbacks import in_turn
+from waypost.training.records import read_config
 from waypost.training.runs import Run
 
 MAIN, MORE, MIX, FREE = "main", "more", "mix", "mix, action-free"
@@ -99,7 +99,7 @@ def _one(context: Context, data: str, given: dict[str, Parts], algorithm: str, s
         if each is None:
             continue
         assert each.directory is not None
-        if read_json(each.directory / "config.json")["fingerprint"] != dataset.fingerprint():
+        if read_config(each.directory).get("fingerprint") != dataset.fingerprint():
             raise WaypostError(f"{each.directory}: was trained on other rows than {dataset.name}; choose another --out")
     if donor is not None:
         trainings.require_same_parts(run, donor, "executor")

@@ -19,18 +19,33 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from waypost.envs.tasks import OPTIONS, Protocol
 from waypost.errors import WaypostError
 from waypost.figures import to_png, to_svg
-from waypost.files import json_text, read_json, table, writable, write_bytes, write_json
+from waypost.files import json_text, table, writable, write_bytes, write_json
 from waypost.studies.comparison import read_settings
 from waypost.studies.paper import EXPERIMENTS, experiment
 from waypost.studies.paper.benchmark import row_of
 from waypost.studies.paper.experiment import Context, Counting, Experiment, Outcome, Row
 from waypost.studies.paper.words import listed, many
+from waypost.training import records
 from waypost.training.callbacks import Callback
+
+
+class FigureWords(TypedDict):
+    """What goes with a figure."""
+
+    caption: str
+    alt: str
+
+
+class TableWords(TypedDict):
+    """What goes with a table, and whether to show it."""
+
+    caption: str
+    shown: bool
 
 
 @dataclass(frozen=True)
@@ -50,10 +65,10 @@ class Record:
     when: str
     text: str
     """What the experiment says, as Markdown."""
-    figures: dict[str, dict[str, str]]
-    """Caption and alt of NAME.svg and NAME.png."""
-    tables: dict[str, dict[str, Any]]
-    """Caption of NAME.csv and NAME.json, and whether to show them."""
+    figures: dict[str, FigureWords]
+    """Of NAME.svg and NAME.png."""
+    tables: dict[str, TableWords]
+    """Of NAME.csv and NAME.json."""
     data: Sequence[str] = ()
     """The data sets that were chosen; none: there was no choice."""
     algorithms: Sequence[str] = ()
@@ -170,9 +185,12 @@ def _command(name: str, quick: bool, options: Mapping[str, Any]) -> str:
 def read_record(folder: Path) -> Record | None:
     """The record of a finished experiment; None if it is not there, or of no use to this version."""
     try:
-        return Record(**read_json(folder / "record.json"))
-    except (WaypostError, TypeError):
+        record: Record = records.read_record(folder / "record.json", Record)
+    except WaypostError:
         return None
+    # Files are read and deleted by the names it says: only those of this folder.
+    plain = all(Path(file).name == file for file in record.files)
+    return record if record.name == folder.name and plain else None
 
 
 def finished(out: Path) -> dict[str, Record]:

@@ -1,0 +1,116 @@
+"""The JSON records of a run directory, read back: each is checked against what it should hold."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NotRequired, TypedDict
+
+from waypost.errors import WaypostError
+from waypost.files import reading
+from waypost.schema import conform
+
+LARGEST = 64 << 20
+"""Bytes of a record; those of a run of thousands of seeds have a hundredth of it."""
+
+Row = TypedDict(
+    "Row",
+    {
+        "return": float | None,
+        "score": float | None,
+        "success_rate": float | None,
+        "episode_length": float | None,
+        "seed": NotRequired[int],
+    },
+)
+"""The measures of one seed, or of all in one statistic."""
+
+
+class Result(TypedDict):
+    """What result.json holds; see `waypost.training.runs.result`."""
+
+    algorithm: str
+    data: str | None
+    task: str | None
+    suite: str | None
+    steps: int | None
+    per_seed: list[Row]
+    mean: Row
+    std: Row
+    iqm: Row
+    seconds: float
+    versions: NotRequired[dict[str, str]]
+
+
+class Config(TypedDict):
+    """What config.json holds: the fields of a `Plan`, of which these must be there, and what came with it."""
+
+    algorithm: str
+    config: dict[str, Any]
+    waypost: NotRequired[str]
+    fingerprint: NotRequired[str]
+    streamed: NotRequired[bool]
+
+
+class Moment(TypedDict):
+    """A row of a table of a training, with more columns beside these."""
+
+    step: int
+    seed: int
+
+
+class Checkpoint(TypedDict):
+    """What a checkpoint says besides its arrays."""
+
+    step: int
+    seconds: float
+    metrics: list[Moment]
+    evaluations: list[Moment]
+    run: NotRequired[str]
+
+
+def read_config(directory: Path) -> dict[str, Any]:
+    """The config.json of a run directory: the plan, which `read_plan` makes of it, and what the data were."""
+    file = directory / "config.json"
+    if not file.is_file():
+        raise WaypostError(f"{directory}: not a run directory (no config.json)")
+    return read_record(file, Config)
+
+
+def read_result(directory: Path) -> dict[str, Any]:
+    """The result.json of a run directory."""
+    return read_record(directory / "result.json", Result)
+
+
+def checkpoint_record(record: Any, path: Path) -> dict[str, Any]:
+    """The record of a checkpoint, with the tables of its run."""
+    try:
+        found = conform(record, Checkpoint, "")
+    except WaypostError as error:
+        raise WaypostError(f"{path}: not a checkpoint of this version of Waypost ({error})") from None
+    rows = [*found["metrics"], *found["evaluations"]]
+    if not all(value is None or isinstance(value, int | float | str) for row in rows for value in row.values()):
+        raise WaypostError(f"{path}: its tables hold something that is neither a number nor a text")
+    return found
+
+
+def read_record(path: Path, kind: Any) -> Any:
+    """A JSON file as a value of this kind; see `conform`."""
+    with reading(path, "a JSON file"):
+        if path.stat().st_size > LARGEST:
+            raise WaypostError(f"{path}: has {path.stat().st_size} bytes; a record has {LARGEST} or fewer")
+        value = json.loads(path.read_text("utf-8"), object_pairs_hook=_once)
+    try:
+        return conform(value, kind, "")
+    except WaypostError as error:
+        raise WaypostError(f"{path}: {error}") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A name that is there twice could mean either."""
+    record: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in record:
+            raise ValueError(f"{name} is there twice")
+        record[name] = value
+    return record
