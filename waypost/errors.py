@@ -12,6 +12,17 @@ class DivergenceError(WaypostError):
     """Training met a non-finite metric; the last good checkpoint is kept."""
 
 
+class DirectoryError(WaypostError):
+    """A run directory cannot be used as asked: another process uses it, or it holds something else.
+
+    This says nothing about the data or the algorithm, so a comparison stops here.
+    """
+
+
+class DamagedFile(WaypostError):
+    """A file does not hold what was once written to it, or what its name promises."""
+
+
 class MissingPart(WaypostError):
     """An agent was asked for something that needs a part it does not have."""
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import csv
+import errno
+import hashlib
 import io
 import json
 import os
-import tempfile
+import re
+import secrets
+import shutil
+import stat
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,34 +22,187 @@ import numpy as np
 from safetensors import safe_open
 from safetensors.numpy import save
 
-from waypost.errors import WaypostError
+from waypost.errors import DamagedFile, WaypostError
+
+PARTIAL = re.compile(r"\.waypost-[0-9a-f]{16}\.partial")
+"""What temporary files are called."""
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary file beside `path`; it replaces `path` when it is complete, and is deleted after an error."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(descriptor)
-    temporary = Path(name)
+def replacing(path: Path, keep: Path | None = None) -> Iterator[Path]:
+    """A temporary file beside `path`; it replaces `path` when it is complete, and is deleted after an error.
+
+    At any moment, even after a power cut, either the old or the new file is there, complete. What goes wrong with the
+    disk is an `OSError` that names `path`. `keep` is the name under which the old file stays.
+    """
+    temporary = unused_name(path)
+    made: list[Path] = []
     try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        made = make_folder(path.parent)
+        temporary.open("xb").close()
         yield temporary
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
-        temporary.chmod(0o644)
+        _synchronise(temporary)
+        if keep is not None and path.exists():
+            _keep(path, keep)
         temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+        _synchronise(path.parent)
+    except BaseException as error:
+        _discard(temporary)
+        remove_folders(made)
+        if isinstance(error, OSError):
+            raise _blaming(error, path, temporary) from None
         raise
+
+
+def unused_name(path: Path) -> Path:
+    """A name beside `path` for something that is not complete. It is short, however long the name of `path` is."""
+    return path.with_name(f".waypost-{secrets.token_hex(8)}.partial")
+
+
+def is_partial(path: Path) -> bool:
+    """Whether this is the name of something that was not complete when its writer died."""
+    return PARTIAL.fullmatch(path.name) is not None
+
+
+def discard_partials(folder: Path) -> None:
+    """Delete the files that killed processes were writing, and nothing else."""
+    for path in list(folder.iterdir()) if folder.is_dir() else []:
+        if is_partial(path) and stat.S_ISREG(path.lstat().st_mode):
+            path.unlink()
+
+
+def writable(path: Path, size: int = 0) -> None:
+    """Raise the `OSError` that writing a file of this size would end in, before work that takes long."""
+    temporary = unused_name(path)
+    made: list[Path] = []
+    try:
+        made = make_folder(path.parent)
+        if size > shutil.disk_usage(path.parent).free:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        with temporary.open("xb") as file:
+            file.truncate(max(size, 0))  # a file system or a limit may allow no file of this size
+    except OSError as error:
+        raise _blaming(error, path, temporary) from None
+    finally:
+        _discard(temporary)
+        remove_folders(made)
+
+
+def make_folder(path: Path) -> list[Path]:
+    """Make a folder and those it lies in; which of them were not there before, the innermost first."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from None
+    return missing
+
+
+def remove_folders(made: list[Path]) -> None:
+    """Remove the folders that `make_folder` made, as far as they are empty."""
+    with suppress(OSError):
+        for folder in dict.fromkeys(made):
+            folder.rmdir()
+
+
+def _keep(path: Path, kept: Path) -> None:
+    """Have a file under another name, too."""
+    other = unused_name(kept)
+    try:
+        os.link(path, other)
+    except OSError:  # not every file system knows hard links
+        path.replace(kept)
+        return
+    try:
+        other.replace(kept)
+    finally:
+        _discard(other)  # it is still there if both were the same file before
+
+
+def _synchronise(path: Path) -> None:
+    """Have a file, or the names in a folder, on the disk and not only in the system's memory."""
+    if path.is_dir():
+        if sys.platform == "win32":
+            return
+        try:
+            descriptor = os.open(path, os.O_RDONLY)
+        except PermissionError:
+            return  # a folder one may write to, but not read
+    else:
+        descriptor = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems have no such thing for folders
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _discard(temporary: Path) -> None:
+    """Delete a file, also if Ctrl-C comes in between; where that is not possible, it stays."""
+    try:
+        with suppress(OSError):
+            temporary.unlink()
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def _blaming(error: OSError, path: Path, temporary: Path) -> OSError:
+    """The error with the name of the file the user knows; one about another file stays as it is."""
+    ours = {str(temporary), *map(str, path.parents)}
+    if error.filename is not None and str(error.filename) not in ours:
+        return error
+    if error.errno is None:  # libraries put everything into a text
+        reason = " ".join(str(error).replace(str(temporary), str(path)).split())
+        return OSError(errno.EIO, reason, str(path))
+    return OSError(error.errno, os.strerror(error.errno), str(path))
+
+
+def expanded(path: str | Path) -> Path:
+    """A path as a user gave it, with ~ replaced by the home folder; what cannot be a path is refused in one line."""
+    text = os.fspath(path)
+    if not text:
+        raise WaypostError("a path is empty; name a file or a folder")
+    try:
+        if "\0" in text:
+            raise WaypostError(f"{text!r}: a path cannot hold a zero byte")
+        found = Path(text).expanduser()
+        os.lstat(found)
+    except RuntimeError:
+        raise WaypostError(f"{text}: there is no such user; write ./{text} for a file whose name begins so") from None
+    except UnicodeEncodeError:
+        raise WaypostError(f"{text!r}: a path cannot hold these characters") from None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise WaypostError(f"{text[:40]}...: is too long for a path ({len(text)} characters)") from None
+    return found
 
 
 @contextmanager
 def reading(path: Path, kind: str) -> Iterator[None]:
-    """Whatever goes wrong while a file is parsed becomes one line that names it."""
+    """Whatever goes wrong while a file is parsed becomes one line that names it; only regular files are read."""
     if not path.exists():
         raise WaypostError(f"{path}: there is no such file")
     if not path.is_file():
-        raise WaypostError(f"{path}: is a {'folder' if path.is_dir() else 'pipe or a device'}; a regular file is needed")
+        raise WaypostError(
+            f"{path}: is a {'folder' if path.is_dir() else 'pipe or a device'}; a regular file is needed"
+        )
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise WaypostError(f"{path}: cannot be read ({error.strerror})") from None
+    with parsing(path, kind):
+        yield
+
+
+@contextmanager
+def parsing(path: Path, kind: str) -> Iterator[None]:
+    """Whatever goes wrong while a file or a folder of files is parsed becomes one line that names it."""
     try:
         yield
     except WaypostError:
@@ -52,39 +211,60 @@ def reading(path: Path, kind: str) -> Iterator[None]:
         raise WaypostError(f"{path}: does not fit in memory; convert it in parts, or see docs/large-data.md") from None
     except Exception as error:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise WaypostError(f"{path}: damaged or not {kind} ({reason})") from None
+        raise DamagedFile(f"{path}: damaged or not {kind} ({reason})") from None
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file so that at any moment, even after a crash, either the old or the new one is there, complete."""
-    with replacing(path) as temporary:
+def write_bytes(path: Path, content: bytes, keep: Path | None = None) -> None:
+    """Write a file completely or not at all; see `replacing`."""
+    with replacing(path, keep) as temporary:
         temporary.write_bytes(content)
 
 
 def write_text(path: Path, content: str) -> None:
-    write_bytes(path, content.encode())
+    # Half of a surrogate pair, as names in files may hold, has no UTF-8.
+    write_bytes(path, content.encode(errors="backslashreplace"))
+
+
+def json_text(record: Any) -> str:
+    """A record as the text of a JSON file."""
+    return json.dumps(record, indent=2, allow_nan=False) + "\n"
 
 
 def write_json(path: Path, record: Any) -> None:
-    write_text(path, json.dumps(record, indent=2, allow_nan=False) + "\n")
+    write_text(path, json_text(record))
 
 
 def read_json(path: Path) -> Any:
     with reading(path, "a JSON file"):
-        return json.loads(path.read_text())
+        return json.loads(path.read_text(encoding="utf-8"))
 
 
-def write_arrays(path: Path, arrays: dict[str, np.ndarray], record: Any = None) -> None:
-    """One safetensors file with the arrays and, in its header, a JSON record."""
-    contiguous = {name: np.asarray(values, order="C") for name, values in arrays.items()}
-    write_bytes(path, save(contiguous, metadata={"record": json.dumps(record)}))
+def write_arrays(path: Path, arrays: dict[str, np.ndarray], record: Any = None, keep: Path | None = None) -> None:
+    """One safetensors file with the arrays and, in its header, a JSON record and a checksum of all."""
+    # As the file stores them: the checksum is of what is read back.
+    stored = {name: np.asarray(values, values.dtype.newbyteorder("<"), order="C") for name, values in arrays.items()}
+    text = json.dumps(record)
+    write_bytes(path, save(stored, metadata={"record": text, "checksum": _checksum(stored, text)}), keep)
 
 
 def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], Any]:
-    """The arrays and the record of a file by `write_arrays`."""
+    """The arrays and the record of a file by `write_arrays`; files of older versions have no checksum."""
     with reading(path, "a safetensors file"), safe_open(path, framework="numpy") as file:
-        record = json.loads((file.metadata() or {}).get("record", "null"))
-        return {name: file.get_tensor(name) for name in file.keys()}, record  # noqa: SIM118
+        about = file.metadata() or {}
+        text = about.get("record", "null")
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        if "checksum" in about and about["checksum"] != _checksum(arrays, text):
+            raise DamagedFile(f"{path}: damaged (its checksum does not match)")
+        return arrays, json.loads(text)
+
+
+def _checksum(arrays: dict[str, np.ndarray], text: str) -> str:
+    """A checksum of names, types, shapes and numbers, and of the text."""
+    found = hashlib.blake2b(text.encode(), digest_size=16)
+    for name, values in sorted(arrays.items()):
+        found.update(json.dumps([name, values.dtype.str, values.shape]).encode())
+        found.update(values.reshape(-1).view(np.uint8).data)
+    return found.hexdigest()
 
 
 def table(columns: list[str], rows: list[dict[str, Any]]) -> str:
