@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,7 @@ import numpy as np
 from waypost.data.columns import Fields
 from waypost.data.dataset import Dataset
 from waypost.data.formats.arrays import MARK, facts_of, readers, rows_of
-from waypost.data.formats.sizes import LARGEST_FACTS, Claims, few_fields
+from waypost.data.formats.sizes import LARGEST_FACTS, MOST_FIELDS, Claims
 from waypost.errors import WaypostError
 from waypost.files import replacing
 
@@ -28,36 +29,44 @@ SMALL_CHUNK = 1 << 18
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[Fields, Any]]:
     """The arrays by their path in the file, and the facts if it is one of ours."""
-    claims = Claims(path)
+    claims, arrays = Claims(path), dict[str, Any]()
+
+    def note(name: str, entry: h5py.Dataset) -> str | None:
+        arrays[name] = partial(_values, claims, name, entry)
+        return f"has more than {MOST_FIELDS} arrays" if len(arrays) > MOST_FIELDS else None
+
     with h5py.File(path, "r") as file:
-        found = local_arrays(file, path)
-        few_fields(len(found))
-        yield {name: partial(_values, claims, name, entry) for name, entry in found.items()}, _facts(file)
+        visit_arrays(file, path, note, 2 * MOST_FIELDS)
+        yield arrays, _facts(file)
 
 
-def local_arrays(file: h5py.File, path: Path) -> dict[str, h5py.Dataset]:
-    """Every array by its path in the file, each once, after checking that all of it lies in this file.
+def visit_arrays(file: h5py.File, path: Path, visit: Callable[[str, h5py.Dataset], str | None], most: int) -> None:
+    """Visit every array by its path in the file, each once, after checking that all of it lies in this file.
 
     HDF5 can take a group, an array or its raw bytes from any other file that the reader may read. Whoever gives a
-    file away could so get the contents of others into the data.
+    file away could so get the contents of others into the data. At most so many links are possible, as each takes
+    time. `visit` returns what is wrong with an array, if anything is.
     """
+    count = itertools.count(1)
 
-    def check_link(name: str, link: object) -> None:
-        if not isinstance(link, h5py.HardLink | h5py.SoftLink):
-            raise WaypostError(f"{path}: {name!r} lies in another file; only what a file holds itself is read")
+    def wrong_link(name: str, link: object) -> str | None:
+        if next(count) > most:
+            return f"has more than {most} entries"
+        local = isinstance(link, h5py.HardLink | h5py.SoftLink)
+        return None if local else f"{name!r} lies in another file; only what a file holds itself is read"
 
-    arrays: dict[str, h5py.Dataset] = {}
+    def wrong_array(name: str, entry: object) -> str | None:
+        if not isinstance(entry, h5py.Dataset):
+            return None
+        if entry.is_virtual or entry.external:
+            return f"{name!r} takes its numbers from another file; they must be in this one"
+        return visit(name, entry)
 
-    def visit(name: str, entry: object) -> None:
-        if isinstance(entry, h5py.Dataset):
-            if entry.is_virtual or entry.external:
-                raise WaypostError(f"{path}: {name!r} takes its numbers from another file; they must be in this one")
-            arrays[name] = entry
-
-    # No array is opened before it is known that no link leads outside.
-    file.visititems_links(check_link)
-    file.visititems(visit)
-    return arrays
+    # No array is opened before it is known that no link leads outside. What is returned ends a visit; h5py mistakes
+    # an error there for one of its own.
+    reason = file.visititems_links(wrong_link) or file.visititems(wrong_array)
+    if reason:
+        raise WaypostError(f"{path}: {reason}")
 
 
 def claim(claims: Claims, name: str, entry: h5py.Dataset) -> None:

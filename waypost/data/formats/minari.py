@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from waypost.data.columns import unchecked
 from waypost.data.dataset import Dataset
 from waypost.data.formats import inside, minari_folder
 from waypost.data.formats.arrays import MARK, facts_of, read_facts, task_of
-from waypost.data.formats.hdf5 import Unfailing, claim, local_arrays
+from waypost.data.formats.hdf5 import Unfailing, claim, visit_arrays
 from waypost.data.formats.sizes import Claims
 from waypost.data.roles import Columns
 from waypost.data.validation import MOST_ACTIONS
@@ -36,6 +37,7 @@ REACHED = 0.45
 LARGEST_METADATA = 1 << 24
 """Bytes; a space has two bounds for every number of a state."""
 MOST_FILES = 1_000_000
+"""Files of a folder, or entries of a file."""
 MOST_ONE_HOT = 4096
 """Numbers that stand for a discrete state."""
 CONTACT_SIZE = 105
@@ -138,8 +140,7 @@ def _check_files(path: Path, folder: Path) -> int:
         if file.suffix == ".hdf5":
             with h5py.File(file, "r") as opened:
                 claims = Claims(file)
-                for name, entry in local_arrays(opened, file).items():
-                    claim(claims, name, entry)
+                visit_arrays(opened, file, partial(claim, claims), MOST_FILES)
     return size
 
 

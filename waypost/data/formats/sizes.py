@@ -23,6 +23,7 @@ class Claims:
     def __init__(self, path: Path, size: int | None = None):
         self.path, self.size = path, path.stat().st_size if size is None else size
         self._claimed = self._stored = 0
+        self._free = available_memory()
 
     def add(self, field: str, claimed: int, stored: int) -> None:
         """Refuse what cannot be true or cannot be held, before any memory is asked for."""
@@ -31,10 +32,10 @@ class Claims:
         self._stored = min(self._stored + stored, self.size)
         if self._claimed > max(ALWAYS, MOST_PACKED * self._stored):
             raise WaypostError(f"{self.path}: damaged: {field} claims {claimed} bytes, the file holds {stored} for it")
-        free = available_memory()
-        if claimed > free:
+        if self._claimed > self._free:
+            before = self._claimed - claimed
             raise WaypostError(
-                f"{self.path}: {field} needs {claimed / 1e9:.1f} GB, {free / 1e9:.1f} GB are free; "
+                f"{self.path}: {field} needs {claimed / 1e9:.1f} GB, {(self._free - before) / 1e9:.1f} GB are free; "
                 "see docs/large-data.md on data larger than memory"
             )
 

@@ -16,7 +16,7 @@ from pyarrow import csv, parquet as pq
 from waypost.data.columns import build
 from waypost.data.dataset import Dataset
 from waypost.data.formats.arrays import BOUNDS, MARK, facts_of, known_count, ours, rows_of, task_of
-from waypost.data.formats.sizes import LARGEST_FACTS, MOST_FIELDS, Claims, few_fields
+from waypost.data.formats.sizes import ALWAYS, LARGEST_FACTS, MOST_FIELDS, Claims, few_fields
 from waypost.data.roles import Columns
 from waypost.errors import WaypostError
 from waypost.files import replacing
@@ -39,9 +39,14 @@ def read(path: Path, columns: Columns) -> Dataset:
             Claims(path).add("its table", 4 * Claims(path).size, Claims(path).size)
             stream.seek(0)
             return from_table(csv.read_csv(stream), columns, str(path))
-        with pq.ParquetFile(stream, page_checksum_verification=True) as file:
-            few_fields(file.metadata.num_columns)
-            Claims(path).add("its table", _unpacked(file.metadata), Claims(path).size)
+        footer = pq.read_metadata(stream)
+        few_fields(footer.num_columns)
+        Claims(path).add("its table", _unpacked(footer), Claims(path).size)
+        stream.seek(0)
+        # Texts stay numbers in a dictionary: a long one may be repeated for free.
+        leaves = map(footer.schema.column, range(footer.num_columns))
+        texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
+        with pq.ParquetFile(stream, read_dictionary=texts, page_checksum_verification=True) as file:
             return from_table(file.read(), columns, str(path))
 
 
@@ -96,7 +101,7 @@ def _values(column: Any, field: str, name: str) -> np.ndarray:
     """A column as an array; lists of one length become the rows of a matrix."""
     kind = column.type
     if pa.types.is_dictionary(kind):
-        column, kind = column.cast(kind.value_type), kind.value_type
+        column, kind = _spelled_out(column, field), kind.value_type
     if pa.types.is_null(kind):
         return np.full(len(column), np.nan)
     if pa.types.is_decimal(kind):
@@ -115,6 +120,16 @@ def _values(column: Any, field: str, name: str) -> np.ndarray:
     if _is_list(flat.type):
         raise WaypostError(f"{name}: {field!r} holds lists of lists; flatten each row to one list of numbers")
     return np.asarray(flat.to_numpy(zero_copy_only=False)).reshape(len(column), lengths[0] if lengths else 0)
+
+
+def _spelled_out(column: Any, field: str) -> Any:
+    """A column without its dictionary, if that does not make it too large."""
+    kind = column.type.value_type
+    if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind):
+        longest = max((pc.max(pc.binary_length(part.dictionary)).as_py() or 0 for part in column.chunks), default=0)
+        if longest * len(column) > ALWAYS:
+            raise ValueError(f"{field!r} holds {len(column)} texts of up to {longest} characters")
+    return column.cast(kind)
 
 
 def _holds_integers(schema: Any, field: str) -> bool:
