@@ -137,7 +137,7 @@ class Dataset:
         if observation_names and len(observation_names) != size:
             raise WaypostError(f"{name}: {len(observation_names)} observation_names, {size} columns; they must agree")
         arrays = (observations, next_observations, terminals, ends, valid, actions, rewards, action_low, action_high)
-        about = (name, task, tuple(observation_names), tuple(notes))
+        about = (name, task, tuple(map(validation.printable, observation_names)), tuple(notes))
         dataset = cls(*arrays, action_count, action_count is not None, *about)
         return (dataset.checked() if finite else dataset)._frozen()
 

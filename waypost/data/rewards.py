@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from waypost.data.dataset import Dataset
+from waypost.data.in_file import in_memory
 from waypost.errors import WaypostError
 from waypost.types import Convention
 
@@ -13,6 +16,7 @@ def learning_rewards(dataset: Dataset, convention: Convention, discount: float) 
     """The data with rewards as the convention wants them for learning with that discount."""
     if convention == "recorded" or dataset.rewards is None:
         return dataset
+    dataset = replace(dataset, rewards=in_memory(dataset.rewards))
     if convention == "goal":
         failed = dataset.terminals & (dataset.rewards <= 0)
         if not failed.any():

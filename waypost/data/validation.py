@@ -14,8 +14,8 @@ from waypost.errors import WaypostError
 
 BLOCK = 1 << 18
 """Rows looked at together, so that a check of mapped data needs little memory."""
-MOST_ACTIONS = 1 << 24
-"""Whole numbers up to here are exact as 32-bit floats."""
+MOST_ACTIONS = 10**6
+"""Discrete actions; a network has an output for each."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,11 @@ class ActionKind:
             return ActionKind(None, declared)
         kinds = " and ".join(f"{kind.count} discrete" if kind.count else "continuous" for kind in (self, other))
         raise WaypostError(f"{name}: {kinds} actions in different parts; say with --columns.choices how many there are")
+
+
+def printable(name: str) -> str:
+    """A name that a file brings along, with escapes for what would not be text on a screen or a page."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in name)
 
 
 def blocks(values: np.ndarray, rows: int | None = None) -> Iterator[tuple[int, np.ndarray]]:

@@ -64,7 +64,10 @@ def visit_arrays(file: h5py.File, path: Path, visit: Callable[[str, h5py.Dataset
 
     # No array is opened before it is known that no link leads outside. What is returned ends a visit; h5py mistakes
     # an error there for one of its own.
-    reason = file.visititems_links(wrong_link) or file.visititems(wrong_array)
+    try:
+        reason = file.visititems_links(wrong_link) or file.visititems(wrong_array)
+    except SystemError:
+        raise ValueError("an entry has a name that is no text") from None
     if reason:
         raise WaypostError(f"{path}: {reason}")
 

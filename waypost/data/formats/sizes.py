@@ -31,7 +31,9 @@ class Claims:
         # Entries that overlap take no more than the file.
         self._stored = min(self._stored + stored, self.size)
         if self._claimed > max(ALWAYS, MOST_PACKED * self._stored):
-            raise WaypostError(f"{self.path}: damaged: {field} claims {claimed} bytes, the file holds {stored} for it")
+            first = self._claimed == claimed
+            what = f"{field} claims {claimed}" if first else f"what was read up to {field} claims {self._claimed}"
+            raise WaypostError(f"{self.path}: damaged: {what} bytes, the file holds {self._stored} for it")
         if self._claimed > self._free:
             before = self._claimed - claimed
             raise WaypostError(
