@@ -27,6 +27,13 @@ class FileMap(mmap.mmap):
     """A file mapped into memory, and what it was like when it was opened."""
 
     path: Path
+    _descriptor: int
+    _address: int
+    _checksums: dict[tuple[int, int], int]
+    """Of the parts in use, by where they begin and end."""
+    _size: int
+    _modified: int
+    _changed: int
 
     def __new__(cls, path: Path, descriptor: int) -> Self:
         found = super().__new__(cls, descriptor, 0, access=mmap.ACCESS_READ)
@@ -38,11 +45,6 @@ class FileMap(mmap.mmap):
         found._size, found._modified, found._changed = found._state()
         return found
 
-    _descriptor: int
-    _address: int
-    _checksums: dict[tuple[int, int], int]
-    """Of the parts in use, by where they begin and end."""
-
     def expect(self, begin: int, end: int, checksum: int) -> None:
         """Raise unless these bytes have that checksum, now and whenever the file may have changed."""
         self._checksums[begin, end] = checksum
@@ -50,7 +52,7 @@ class FileMap(mmap.mmap):
 
     def read_into(self, values: np.ndarray, place: int) -> None:
         """Fill an array with the bytes from that place on."""
-        space = memoryview(values.reshape(-1).view(np.uint8))
+        space = values.reshape(-1).view(np.uint8).data
         while len(space):
             read = os.preadv(self._descriptor, [space], place)
             if not read:
@@ -77,7 +79,7 @@ class FileMap(mmap.mmap):
         for first in range(begin, end, BLOCK_BYTES):
             part = space[: min(BLOCK_BYTES, end - first)]
             self.read_into(part, first)
-            found = zlib.crc32(part, found)
+            found = zlib.crc32(part.data, found)
         if found != checksum:
             raise WaypostError(f"{self.path}: damaged: the checksum of bytes {begin} to {end} is wrong")
 

@@ -23,7 +23,7 @@ from numpy.lib import format as npy
 
 from waypost.data.dataset import Dataset
 from waypost.data.formats import writing
-from waypost.data.formats.arrays import BOUNDS, MARK, ROWS, facts_of, read_facts
+from waypost.data.formats.arrays import BOUNDS, MARK, ROWS, complete, facts_of, read_facts
 from waypost.data.formats.npz import LONGEST_HEADER, archive, read_header, small
 from waypost.data.in_file import FileMap, file_of
 from waypost.errors import WaypostError
@@ -43,7 +43,9 @@ def map_npz(path: str | Path, name: str | None = None) -> Dataset:
     path = expanded(path)
     with reading(path, "an .npz file"), path.open("rb") as file, archive(file) as entries:
         members = _members(path, file, entries)
-        known = read_facts(json.loads(str(small(entries, MARK))))
+        facts = json.loads(str(small(entries, MARK)))
+        known = read_facts(facts)
+        complete(facts, {name.removesuffix(".npy") for name in entries.namelist()})
         known |= {bound: small(entries, bound) for bound in BOUNDS if f"{bound}.npy" in entries.namelist()}
         whole = FileMap(path, file.fileno())
         known |= {role: mapped(whole) for role, (_, mapped) in members.items()}

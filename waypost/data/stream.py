@@ -176,7 +176,7 @@ class Stream:
                 column[rows : rows + found] = prepared[name]
             rows += found
         # Only now: a change while it was read counts, one after that does not.
-        for file in {file_of(values) for values in self.dataset.columns.values()} - {None}:
+        for file in filter(None, {file_of(values) for values in self.dataset.columns.values()}):
             file.check()
         if not rows and not self._cancelled.is_set():
             raise WaypostError(f"{self.dataset.name}: nothing to learn from in rows {first} to {last}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -56,7 +56,9 @@ def _present(arrays: Fields, *names: str) -> dict[str, Any]:
 
 def ours(arrays: Fields, facts: Any, name: str, **bounds: Any) -> Dataset:
     """A Dataset as it was written; `bounds` are those of actions, if they are not among the arrays."""
-    return unchecked(**_present(arrays, *ROWS, *BOUNDS), **bounds, **read_facts(facts), name=name)
+    known = read_facts(facts)
+    complete(facts, {*arrays, *bounds})
+    return unchecked(**_present(arrays, *ROWS, *BOUNDS), **bounds, **known, name=name)
 
 
 def rows_of(dataset: Dataset) -> dict[str, np.ndarray]:
@@ -66,8 +68,20 @@ def rows_of(dataset: Dataset) -> dict[str, np.ndarray]:
 
 def facts_of(dataset: Dataset) -> dict[str, Any]:
     """What there is to know of the data besides the rows, as JSON."""
-    names = list(dataset.observation_names)
-    return {"task": dataset.task, "observation_names": names, "action_count": dataset.action_count}
+    return {
+        "task": dataset.task,
+        "observation_names": list(dataset.observation_names),
+        "action_count": dataset.action_count,
+        "columns": list(rows_of(dataset)),
+    }
+
+
+def complete(facts: Any, arrays: Container[str]) -> None:
+    """Raise if an array is missing that was written: a name that was damaged looks like data without it."""
+    columns = facts.get("columns", ())
+    missing = [name for name in (*ROWS, *BOUNDS) if name in columns and name not in arrays]
+    if missing:
+        raise ValueError(f"it was written with {missing[0]}, and has none")
 
 
 def read_facts(facts: Any) -> dict[str, Any]:

@@ -184,10 +184,13 @@ class Unfailing:
 
 
 def write(dataset: Dataset, path: Path, progress: object = None) -> None:
-    """D4RL's layout, so that its readers understand the file too; with checksums, which HDF5 compares when it reads."""
+    """D4RL's layout, so that its readers understand the file too; with checksums, which HDF5 compares when it reads.
+
+    Those of names, types and shapes come with version 1.10 of the format, those of the numbers are asked for.
+    """
     with replacing(path) as temporary, temporary.open("rb+", buffering=0) as stream:
         careful = Unfailing(stream)
-        with h5py.File(careful, "w") as file:
+        with h5py.File(careful, "w", libver=("v110", "v110")) as file:
             for name, values in rows_of(dataset).items():
                 file.create_dataset(name, data=values, chunks=True, fletcher32=True)
             file.attrs[MARK] = json.dumps(facts_of(dataset))

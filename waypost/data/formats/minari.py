@@ -78,7 +78,8 @@ def read(path: Path, columns: Columns) -> Dataset:
             raise WaypostError(f"{path}: in a Minari data set only --columns.observations can be chosen, not {role}")
     size = _check_files(path, folder)
     Claims(path, size).add("its steps", 4 * int(metadata.get("total_steps", 0)), size)
-    episodes, storage, claims = [], MinariStorage.read(folder), Claims(path, size)
+    storage, claims = MinariStorage.read(folder), Claims(path, size)
+    episodes: list[dict[str, Any]] = []
     for episode in storage.get_episodes(range(storage.total_episodes)):
         # Several episodes may be links to the same one.
         claims.add(f"episode {len(episodes)}", _bytes(episode), size)

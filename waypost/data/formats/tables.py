@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,7 @@ from waypost.errors import WaypostError
 from waypost.files import replacing
 
 ROWS_PER_GROUP = 1 << 17
+CHECKSUM = f"{MARK}.checksum"
 MOST_PIECES = 20 * MOST_FIELDS
 """Columns of row groups in a Parquet file."""
 LONGEST_LINE = 1 << 20
@@ -74,7 +76,14 @@ def _facts(schema: Any) -> Any:
     facts = (schema.metadata or {}).get(MARK.encode())
     if facts is not None and len(facts) > LARGEST_FACTS:
         raise ValueError(f"its facts have {len(facts)} bytes")
+    # Pages have checksums, the footer has none.
+    if facts is not None and schema.metadata.get(CHECKSUM.encode(), _checksum(facts)) != _checksum(facts):
+        raise ValueError("the checksum of its facts is wrong")
     return None if facts is None else json.loads(facts)
+
+
+def _checksum(content: bytes) -> bytes:
+    return f"{zlib.crc32(content):08x}".encode()
 
 
 def from_pandas(frame: Any, columns: Columns, name: str) -> Dataset:
@@ -151,6 +160,7 @@ def write(dataset: Dataset, path: Path, progress: object = None) -> None:
     for name, values in arrays.items():
         flat = pa.array(values.reshape(-1))
         columns[name] = pa.FixedSizeListArray.from_arrays(flat, values.shape[1]) if values.ndim == 2 else flat
-    table = pa.table(columns).replace_schema_metadata({MARK: json.dumps(facts)})
+    text = json.dumps(facts)
+    table = pa.table(columns).replace_schema_metadata({MARK: text, CHECKSUM: _checksum(text.encode())})
     with replacing(path) as temporary:
         pq.write_table(table, temporary, row_group_size=ROWS_PER_GROUP, write_page_checksum=True)
