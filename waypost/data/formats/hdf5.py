@@ -22,7 +22,7 @@ from waypost.data.formats.sizes import LARGEST_FACTS, MOST_FIELDS, Claims
 from waypost.errors import WaypostError
 from waypost.files import replacing
 
-SMALL_CHUNK = 1 << 18
+SMALL_CHUNK = 1 << 17
 """Packed bytes that can unpack to so little that nobody needs to look first."""
 
 
