@@ -148,10 +148,10 @@ class NpzWriter:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         try:
-            with writing(self.path), self._open:
-                pass  # closes the files, all of them
-            if kind is None:
-                self._assemble()
+            with writing(self.path):
+                self._open.close()
+                if kind is None:
+                    self._assemble()
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
             remove_folders(self._made)

@@ -73,12 +73,13 @@ def task(path: Path) -> str | None:
 
 
 def _facts(schema: Any) -> Any:
-    facts = (schema.metadata or {}).get(MARK.encode())
+    metadata = schema.metadata or {}
+    facts, checksum = metadata.get(MARK.encode()), metadata.get(CHECKSUM.encode())
+    # Pages have checksums, the footer has none.
+    if checksum is not None and (facts is None or checksum != _checksum(facts)):
+        raise ValueError("the checksum of its facts is wrong")
     if facts is not None and len(facts) > LARGEST_FACTS:
         raise ValueError(f"its facts have {len(facts)} bytes")
-    # Pages have checksums, the footer has none.
-    if facts is not None and schema.metadata.get(CHECKSUM.encode(), _checksum(facts)) != _checksum(facts):
-        raise ValueError("the checksum of its facts is wrong")
     return None if facts is None else json.loads(facts)
 
 
