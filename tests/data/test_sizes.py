@@ -133,6 +133,22 @@ def hdf5_of_many(path: Path) -> None:
             file[f"{number}"] = group
 
 
+def hdf5_of_deep_groups(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        group: h5py.Group = file
+        for _ in range(50):
+            group = group.create_group("group")
+
+
+def hdf5_empty(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        file.create_dataset("observations", (10**9, 0), "f4")
+
+
+def npz_empty(path: Path) -> None:
+    np.savez(path, observations=np.zeros((10**9, 0), np.float32))
+
+
 def parquet_bomb(path: Path) -> None:
     column = pa.array(np.zeros(1 << 22))
     pq.write_table(pa.table({f"obs_{number}": column for number in range(10)}), path, compression="zstd")
@@ -164,6 +180,9 @@ CASES: dict[str, tuple[str, Callable[[Path], None], str]] = {
     "HDF5 overfull": ("log.hdf5", hdf5_overfull, "(observations claims 160 bytes and holds 16"),
     "HDF5 larger": ("log.hdf5", hdf5_larger_than_its_chunk, "observations unpacks to more than the 524288 bytes"),
     "HDF5 of many": ("log.hdf5", hdf5_of_many, "has more than 20000 entries"),
+    "HDF5 deep": ("log.hdf5", hdf5_of_deep_groups, "or groups within groups without end"),
+    "HDF5 empty": ("log.hdf5", hdf5_empty, "an array of shape (1000000000, 0) without any numbers"),
+    "npz empty": ("log.npz", npz_empty, "an array of shape (1000000000, 0) without any numbers"),
     "Parquet bomb": ("log.parquet", parquet_bomb, "damaged: its table claims 335544320 bytes, the file holds"),
     "Parquet text": ("log.parquet", parquet_text, "'episode' holds 400 texts of up to 1000000 characters"),
     "CSV of many": ("log.csv", csv_of_many, "10001 fields; at most 10000 are possible"),

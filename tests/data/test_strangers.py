@@ -98,8 +98,8 @@ def raw(file: h5py.File, secret: Path) -> None:
 TRICKS = {
     "link": (linked, "'observations' lies in another file; only what a file holds itself is read"),
     "link inside": (linked_inside, "'deep/deeper/other' lies in another file; only what a file holds"),
-    "virtual": (virtual, "'deep/observations' takes its numbers from another file; they must be in this one"),
-    "raw": (raw, "'observations' takes its numbers from another file; they must be in this one"),
+    "virtual": (virtual, "'deep/observations' takes its numbers from another file; only what a file holds"),
+    "raw": (raw, "'observations' takes its numbers from another file; only what a file holds"),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from waypost.data.dataset import Dataset
+from waypost.data.formats import writing
 from waypost.data.mapped import NpzWriter
 from waypost.data.roles import Columns
 from waypost.data.sources import Source, load, parts, recorded_task, writer
@@ -44,7 +45,7 @@ def convert(
     members = parts(source) if isinstance(source, str | Path) else []
     one_task = len({recorded_task(member) for member in members}) == 1
     if len(members) > 1 and one_task and Path(out).suffix == ".npz" and slice is None and top is None:
-        with NpzWriter(out) as joined:
+        with writing(out), NpzWriter(out) as joined:
             for done, member in enumerate(members, 1):
                 joined.append(dropped(load(member, columns)))
                 if progress is not None:

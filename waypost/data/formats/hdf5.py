@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import zlib
@@ -18,10 +17,13 @@ import numpy as np
 from waypost.data.columns import Fields
 from waypost.data.dataset import Dataset
 from waypost.data.formats.arrays import MARK, facts_of, readers, rows_of
-from waypost.data.formats.sizes import LARGEST_FACTS, MOST_FIELDS, Claims
+from waypost.data.formats.sizes import LARGEST_FACTS, MOST_FIELDS, Claims, few_empty, few_fields
 from waypost.errors import WaypostError
 from waypost.files import replacing
 
+ONLY_ITS_OWN = "only what a file holds itself is read"
+DEEPEST = 30
+"""Groups within groups."""
 SMALL_CHUNK = 1 << 17
 """Packed bytes that can unpack to so little that nobody needs to look first."""
 
@@ -31,45 +33,48 @@ def _opened(path: Path) -> Iterator[tuple[Fields, Any]]:
     """The arrays by their path in the file, and the facts if it is one of ours."""
     claims, arrays = Claims(path), dict[str, Any]()
 
-    def note(name: str, entry: h5py.Dataset) -> str | None:
+    def note(name: str, entry: h5py.Dataset) -> None:
         arrays[name] = partial(_values, claims, name, entry)
-        return f"has more than {MOST_FIELDS} arrays" if len(arrays) > MOST_FIELDS else None
+        few_fields(len(arrays))
 
     with h5py.File(path, "r") as file:
         visit_arrays(file, path, note, 2 * MOST_FIELDS)
         yield arrays, _facts(file)
 
 
-def visit_arrays(file: h5py.File, path: Path, visit: Callable[[str, h5py.Dataset], str | None], most: int) -> None:
-    """Visit every array by its path in the file, each once, after checking that all of it lies in this file.
+def visit_arrays(file: h5py.File, path: Path, visit: Callable[[str, h5py.Dataset], None], most: int) -> None:
+    """Visit every array by its path in the file, each once, in the order of their names.
 
     HDF5 can take a group, an array or its raw bytes from any other file that the reader may read. Whoever gives a
-    file away could so get the contents of others into the data. At most so many links are possible, as each takes
-    time. `visit` returns what is wrong with an array, if anything is.
+    file away could so get the contents of others into the data: this is refused, and only hard links are followed.
+    At most so many entries are possible, as each takes time.
     """
-    count = itertools.count(1)
+    seen: set[Any] = set()
+    left = most
 
-    def wrong_link(name: str, link: object) -> str | None:
-        if next(count) > most:
-            return f"has more than {most} entries"
-        local = isinstance(link, h5py.HardLink | h5py.SoftLink)
-        return None if local else f"{name!r} lies in another file; only what a file holds itself is read"
+    def enter(group: h5py.Group, prefix: str) -> None:
+        nonlocal left
+        left -= len(group)
+        if left < 0 or prefix.count("/") > DEEPEST:
+            raise WaypostError(f"{path}: has more than {most} entries, or groups within groups without end")
+        for name in sorted(group):
+            link = group.get(name, getlink=True)
+            if not isinstance(link, h5py.HardLink | h5py.SoftLink):
+                raise WaypostError(f"{path}: {prefix + name!r} lies in another file; {ONLY_ITS_OWN}")
+            entry = group[name] if isinstance(link, h5py.HardLink) else None
+            address = None if entry is None else h5py.h5o.get_info(entry.id).addr
+            if address in seen:
+                continue
+            if isinstance(entry, h5py.Group):
+                seen.add(address)
+                enter(entry, f"{prefix}{name}/")
+            elif isinstance(entry, h5py.Dataset):
+                seen.add(address)
+                if entry.is_virtual or entry.external:
+                    raise WaypostError(f"{path}: {prefix + name!r} takes its numbers from another file; {ONLY_ITS_OWN}")
+                visit(prefix + name, entry)
 
-    def wrong_array(name: str, entry: object) -> str | None:
-        if not isinstance(entry, h5py.Dataset):
-            return None
-        if entry.is_virtual or entry.external:
-            return f"{name!r} takes its numbers from another file; they must be in this one"
-        return visit(name, entry)
-
-    # No array is opened before it is known that no link leads outside. What is returned ends a visit; h5py mistakes
-    # an error there for one of its own.
-    try:
-        reason = file.visititems_links(wrong_link) or file.visititems(wrong_array)
-    except SystemError:
-        raise ValueError("an entry has a name that is no text") from None
-    if reason:
-        raise WaypostError(f"{path}: {reason}")
+    enter(file, "")
 
 
 def claim(claims: Claims, name: str, entry: h5py.Dataset) -> None:
@@ -77,6 +82,7 @@ def claim(claims: Claims, name: str, entry: h5py.Dataset) -> None:
     if entry.shape is None:
         raise ValueError(f"{name} is empty")
     claimed = _bytes(entry.shape, entry)
+    few_empty(entry.shape, claimed)
     stored = int(entry.id.get_storage_size())
     if entry.chunks is not None:
         # Chunks are unpacked as a whole, and the last ones may go on after the end of the array.

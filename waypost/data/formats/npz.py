@@ -17,7 +17,7 @@ from numpy.lib import format as npy
 from waypost.data.columns import Fields
 from waypost.data.dataset import Dataset
 from waypost.data.formats.arrays import MARK, facts_of, readers, rows_of
-from waypost.data.formats.sizes import LARGEST_FACTS, MOST_FIELDS, Claims, few_fields
+from waypost.data.formats.sizes import LARGEST_FACTS, MOST_FIELDS, Claims, few_empty, few_fields
 from waypost.files import replacing
 
 LONGEST_HEADER = 1 << 14
@@ -76,6 +76,7 @@ def _values(claims: Claims, entries: zipfile.ZipFile, entry: zipfile.ZipInfo) ->
         raise ValueError(f"{entry.filename} holds Python objects")
     if claimed + begin != entry.file_size:
         raise ValueError(f"{entry.filename} claims {claimed} bytes and holds {entry.file_size}")
+    few_empty(shape, claimed)
     claims.add(entry.filename, claimed, entry.compress_size)
     with entries.open(entry) as stream:
         values = npy.read_array(stream, allow_pickle=False)

@@ -13,6 +13,8 @@ MOST_PACKED = 100
 """Above that, no data as a whole are this much smaller in their file; what claims more is damaged or a trap."""
 MOST_FIELDS = 10_000
 """Arrays or columns of one file."""
+MOST_EMPTY = 10**6
+"""Rows without columns."""
 LARGEST_FACTS = 1 << 20
 """Bytes of what a file of ours says of itself."""
 
@@ -46,3 +48,9 @@ def few_fields(number: int) -> None:
     """Refuse a file of more fields than anybody's data have: each takes time before it is known to be useless."""
     if number > MOST_FIELDS:
         raise ValueError(f"{number} fields; at most {MOST_FIELDS} are possible")
+
+
+def few_empty(shape: tuple[int, ...], claimed: int) -> None:
+    """Refuse very many rows of nothing: they take no room themselves, and what is made of them does."""
+    if claimed == 0 and max(shape, default=0) > MOST_EMPTY:
+        raise ValueError(f"an array of shape {shape} without any numbers")
