@@ -163,9 +163,29 @@ def _blaming(error: OSError, path: Path, temporary: Path) -> OSError:
     return OSError(error.errno, os.strerror(error.errno), str(path))
 
 
+def expanded(path: str | Path) -> Path:
+    """A path as a user gave it, with ~ replaced by the home folder; what cannot be a path is refused in one line."""
+    text = os.fspath(path)
+    if not text:
+        raise WaypostError("a path is empty; name a file or a folder")
+    try:
+        if "\0" in text:
+            raise WaypostError(f"{text!r}: a path cannot hold a zero byte")
+        found = Path(text).expanduser()
+        os.lstat(found)
+    except RuntimeError:
+        raise WaypostError(f"{text}: there is no such user; write ./{text} for a file whose name begins so") from None
+    except UnicodeEncodeError:
+        raise WaypostError(f"{text!r}: a path cannot hold these characters") from None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise WaypostError(f"{text[:40]}...: is too long for a path ({len(text)} characters)") from None
+    return found
+
+
 @contextmanager
 def reading(path: Path, kind: str) -> Iterator[None]:
-    """Whatever goes wrong while a file is parsed becomes one line that names it."""
+    """Whatever goes wrong while a file is parsed becomes one line that names it; only regular files are read."""
     if not path.exists():
         raise WaypostError(f"{path}: there is no such file")
     if not path.is_file():
@@ -176,6 +196,13 @@ def reading(path: Path, kind: str) -> Iterator[None]:
         path.open("rb").close()
     except OSError as error:
         raise WaypostError(f"{path}: cannot be read ({error.strerror})") from None
+    with parsing(path, kind):
+        yield
+
+
+@contextmanager
+def parsing(path: Path, kind: str) -> Iterator[None]:
+    """Whatever goes wrong while a file or a folder of files is parsed becomes one line that names it."""
     try:
         yield
     except WaypostError:

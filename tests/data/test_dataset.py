@@ -255,10 +255,10 @@ def test_actions_are_discrete_where_somebody_says_so() -> None:
         ([1, 3, 1, 2, 3, 1, 1], 3, "action 3 in row 1; 3 discrete actions are whole numbers from 0 to 2"),
         ([1, 0, 1, 0, 0.5, 1, 1], 2, "action 0.5 in row 4; 2 discrete actions are whole"),
         ([1, 0, 1, 0, 1, 1, -1], 2, "action -1 in row 6"),
-        ([0, 0, 0, 0, 0, 0, 0], 1, "1 discrete actions in 1 column; 2 to 16777216, in one column, are possible"),
+        ([0, 0, 0, 0, 0, 0, 0], 1, "1 discrete actions in 1 column; 2 to 1000000, in one column, are possible"),
         ([0, 0, 0, 0, 0, 0, 0], -2, "-2 discrete actions in 1 column; 2 to"),
         ([0, 0, 0, 0, 0, 0, 0], 1 << 40, "1099511627776 discrete actions in 1 column; 2 to"),
-        (np.zeros((7, 2)), 2, "2 discrete actions in 2 columns; 2 to 16777216, in one column"),
+        (np.zeros((7, 2)), 2, "2 discrete actions in 2 columns; 2 to 1000000, in one column"),
     ],
 )
 def test_what_cannot_be_a_discrete_action_is_named(

@@ -154,7 +154,7 @@ def test_damaged_files_give_one_line(tmp_path: Path) -> None:
 def test_what_is_no_file_gives_one_line(tmp_path: Path) -> None:
     with pytest.raises(WaypostError, match="there is no such file"):
         map_npz(tmp_path / "none.npz")
-    with pytest.raises(WaypostError, match="damaged or not"):
+    with pytest.raises(WaypostError, match="is a folder; a regular file is needed"):
         map_npz(tmp_path)
 
 

@@ -321,7 +321,7 @@ def test_npz_of_zeros_packed_a_thousandfold_beyond_memory(tmp_path: Path, refuse
 def test_hdf5_that_claims_more_than_it_has(rows: int, tmp_path: Path, refused: Callable[[Path, str], None]) -> None:
     with h5py.File(tmp_path / "log.hdf5", "w") as file:
         file.create_dataset("observations", shape=(rows, 1), chunks=(1024, 1), dtype="f4")
-    refused(tmp_path / "log.hdf5", f"damaged: observations claims {4 * rows} bytes, the file holds 4096 for it")
+    refused(tmp_path / "log.hdf5", f"damaged: observations claims {4 * rows} bytes, the file holds 0 for it")
 
 
 def test_hdf5_with_an_empty_array(tmp_path: Path, refused: Callable[[Path, str], None]) -> None:
@@ -340,10 +340,15 @@ def test_hdf5_with_a_group_where_an_array_is_expected(tmp_path: Path, refused: C
     ("record", "reason"),
     [
         ("{", "Expecting property name"),
-        ("[]", "'list' object"),
+        ("[]", "its facts are not an object with names"),
         ('{"task": 3}', "task and observation_names must be text"),
-        ('{"observation_names": 1}', "'int' object"),
-        ("3", "'int' object"),
+        ('{"observation_names": 1}', "task and observation_names must be text"),
+        ('{"observation_names": "abc"}', "task and observation_names must be text"),
+        ('{"observation_names": [["x"], "y", "z"]}', "task and observation_names must be text"),
+        ('{"task": "os:system"}', "the task 'os:system' names a module; name it yourself with --env"),
+        ("3", "its facts are not an object with names"),
+        ("[" * 9999, "recursion"),
+        ('{"action_count": ' + "9" * 4000 + "}", "action_count must be at most 1000000"),
         ('{"action_count": "3"}', "action_count must be a whole number"),
         ('{"action_count": true}', "action_count must be a whole number"),
         ('{"action_count": 2.5}', "action_count must be a whole number"),
@@ -473,7 +478,10 @@ MINARI: dict[str, tuple[Callable[[Path], Any], str]] = {
         lambda folder: (folder / "data" / "metadata.json").write_text("{"),
         "Expecting property name",
     ),
-    "metadata a list": (lambda folder: (folder / "data" / "metadata.json").write_text("[]"), "'list' object"),
+    "metadata a list": (
+        lambda folder: (folder / "data" / "metadata.json").write_text("[]"),
+        "metadata.json holds a list",
+    ),
     "metadata empty": (lambda folder: (folder / "data" / "metadata.json").write_text(""), "Expecting value"),
     "no observation space": (edit(lambda record: record.pop("observation_space")), "has no observation_space; write"),
     "no action space": (edit(lambda record: record.pop("action_space")), "has no action_space; write"),

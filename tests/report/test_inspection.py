@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import re
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +186,28 @@ def test_page_shows_how_often_each_of_the_discrete_actions_is_taken() -> None:
 
 
 # -- figures ---------------------------------------------------------------------------------------
+
+
+def test_page_of_very_many_discrete_actions_and_of_names_that_are_no_text(tmp_path: Path) -> None:
+    names = ("\ud800", "\x1b[31m" + "long " * 10_000)
+    dataset = data(actions=np.arange(ROWS), action_count=200_000, observation_names=names, name="\udcff.npz")
+    dataset = replace(dataset, notes=("half a pair: \ud800",))
+    begun = time.monotonic()
+    page.write_inspection(inspect(dataset), dataset, tmp_path / "page.html")
+    assert time.monotonic() - begun < 10
+    text = (tmp_path / "page.html").read_text()
+    assert "How often each of the 200000 discrete actions is taken." in text
+    for shown in ("\\udcff.npz", "half a pair: \\ud800", "\\x1b[31mlong"):
+        assert shown in text
+    assert "\x1b" not in text
+
+
+def test_neighbours_share_a_bar_where_there_are_many_actions() -> None:
+    taken = np.random.default_rng(0).integers(0, 9, 12_345)
+    figure = page.choice_bars(taken.tolist())
+    heights = figure.axes[0].patches[0].get_data().values
+    assert len(heights) == page.MOST_BARS
+    assert heights.sum() == taken.sum()
 
 
 def test_coverage_of_a_plane_is_the_plane_itself() -> None:

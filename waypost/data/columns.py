@@ -92,7 +92,8 @@ def infer_discrete(dataset: Dataset, integers: bool) -> Dataset:
 
 def choose(available: list[str], columns: Columns, name: str) -> tuple[dict[str, list[str]], list[str]]:
     """The fields of each role that has any, and what had to be guessed."""
-    has = (", ".join(available[:20]) or "nothing") + (", ..." if len(available) > 20 else "")
+    names = [validation.printable(field[:80]) for field in available[:20]]
+    has = (", ".join(names) or "nothing") + (", ..." if len(available) > 20 else "")
     chosen: dict[str, list[str]] = {}
     for role in USUAL:
         asked = getattr(columns, role) or ()

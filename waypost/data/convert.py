@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from waypost.data.dataset import Dataset
+from waypost.data.formats import writing
 from waypost.data.mapped import NpzWriter
 from waypost.data.roles import Columns
-from waypost.data.sources import Source, load, parts, recorded_task, writer, writing
+from waypost.data.sources import Source, load, parts, recorded_task, writer
 from waypost.types import Count
 
 

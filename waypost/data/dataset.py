@@ -137,7 +137,7 @@ class Dataset:
         if observation_names and len(observation_names) != size:
             raise WaypostError(f"{name}: {len(observation_names)} observation_names, {size} columns; they must agree")
         arrays = (observations, next_observations, terminals, ends, valid, actions, rewards, action_low, action_high)
-        about = (name, task, tuple(observation_names), tuple(notes))
+        about = (name, task, tuple(map(validation.printable, observation_names)), tuple(notes))
         dataset = cls(*arrays, action_count, action_count is not None, *about)
         return (dataset.checked() if finite else dataset)._frozen()
 
@@ -222,7 +222,8 @@ class Dataset:
         digest = hashlib.sha256(b"" if self.action_count is None else f"{self.action_count} choices".encode())
         for name, values in self.columns.items():
             digest.update(f"{name}{values.shape}{values.dtype}".encode())
-            digest.update(np.ascontiguousarray(values).view(np.uint8).data)
+            for _, block in validation.blocks(values):
+                digest.update(np.ascontiguousarray(block).view(np.uint8).data)
         return digest.hexdigest()[:16]
 
     def with_rewards(self, rewards: np.ndarray) -> Dataset:
@@ -323,6 +324,16 @@ def moments(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return values.mean(axis=0), np.where(std > 1e-6, std, 1.0)
 
 
+def same_sizes(first: Dataset, part: Dataset) -> None:
+    """Raise unless two data sets can be joined."""
+    for what in ("observation_size", "action_size"):
+        sizes = getattr(first, what), getattr(part, what)
+        if None not in sizes and sizes[0] != sizes[1]:
+            raise WaypostError(
+                f"{first.name} and {part.name}: {what.replace('_', ' ')} {sizes[0]} and {sizes[1]}; they must agree"
+            )
+
+
 def concatenate(parts: Sequence[Dataset], name: str | None = None) -> Dataset:
     """One data set after another; actions, rewards and names stay where all parts have them.
 
@@ -333,12 +344,7 @@ def concatenate(parts: Sequence[Dataset], name: str | None = None) -> Dataset:
         raise WaypostError("nothing to concatenate; at least one data set is needed")
     first = parts[0]
     for part in parts[1:]:
-        for what in ("observation_size", "action_size"):
-            sizes = getattr(first, what), getattr(part, what)
-            if None not in sizes and sizes[0] != sizes[1]:
-                raise WaypostError(
-                    f"{first.name} and {part.name}: {what.replace('_', ' ')} {sizes[0]} and {sizes[1]}; they must agree"
-                )
+        same_sizes(first, part)
     common = [column for column in first.columns if all(column in part.columns for part in parts)]
     known: dict[str, Any] = {column: np.concatenate([getattr(part, column) for part in parts]) for column in common}
     kind = ActionKind(None, False)

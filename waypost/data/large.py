@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Literal
 
 from waypost.data.dataset import Dataset
+from waypost.data.formats.npz import archive
 from waypost.data.mapped import is_mapped, map_npz, mappable
 from waypost.data.roles import Columns
 from waypost.data.sources import load
 from waypost.errors import WaypostError
+from waypost.files import expanded
 from waypost.resources import available_memory
 from waypost.types import Count
 
@@ -38,7 +40,7 @@ def obtain(
     if isinstance(source, Dataset):
         name, need, mapping = source.name, size(source), is_mapped(source.observations)
     else:
-        path = Path(source).expanduser()
+        path = expanded(source)
         name, need, mapping = str(source), stored_size(path), not columns.roles and mappable(path)
     free = available_memory()
     if mapping and (choice == "always" or (choice == "auto" and need > MEMORY_SHARE * free)):
@@ -64,7 +66,7 @@ def stored_size(path: Path) -> int:
     if not path.is_file():
         return 0
     try:
-        with zipfile.ZipFile(path) as archive:
-            return sum(entry.file_size for entry in archive.infolist())
-    except (zipfile.BadZipFile, OSError):
+        with path.open("rb") as stream, archive(stream) as entries:
+            return sum(entry.file_size for entry in entries.infolist())
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError):
         return path.stat().st_size

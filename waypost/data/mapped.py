@@ -9,32 +9,30 @@ from __future__ import annotations
 import io
 import json
 import math
-import mmap
 import shutil
 import struct
-import tempfile
 import zipfile
-import zlib
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, NoReturn
+from typing import IO, NoReturn
 
 import numpy as np
 from numpy.lib import format as npy
 
 from waypost.data.dataset import Dataset
-from waypost.data.formats.arrays import BOUNDS, MARK, ROWS, facts_of, read_facts
-from waypost.data.formats.npz import read_header
+from waypost.data.formats import writing
+from waypost.data.formats.arrays import BOUNDS, MARK, ROWS, complete, facts_of, read_facts
+from waypost.data.formats.npz import LONGEST_HEADER, archive, read_header, small
+from waypost.data.in_file import FileMap, file_of
 from waypost.errors import WaypostError
-from waypost.files import reading, replacing
+from waypost.files import expanded, make_folder, reading, remove_folders, replacing, unused_name
 
 ALIGNMENT = 64
 """Arrays in files by `NpzWriter` begin at multiples of this, which is what processors and XLA like best."""
-_LONGEST_HEADER = 4096
-_LARGEST_FACTS = 1 << 20
-_Member = tuple[np.dtype, Callable[[], np.ndarray]]
-"""The type of an array in the archive, and how to map it."""
+_Member = tuple[np.dtype, Callable[[FileMap], np.ndarray]]
+"""The type of an array in the archive, and how to get it out of the map."""
 
 
 def map_npz(path: str | Path, name: str | None = None) -> Dataset:
@@ -42,21 +40,24 @@ def map_npz(path: str | Path, name: str | None = None) -> Dataset:
 
     They equal what `load` reads, and need memory only for three flags per row.
     """
-    path = Path(path)
-    with reading(path, "an .npz file"), path.open("rb") as file, zipfile.ZipFile(file) as archive:
-        members = _members(path, file, archive)
-        known = read_facts(json.loads(str(_small(archive, MARK))))
-        known |= {bound: _small(archive, bound) for bound in BOUNDS if f"{bound}.npy" in archive.namelist()}
-        known |= {role: mapped() for role, (_, mapped) in members.items()}
+    path = expanded(path)
+    with reading(path, "an .npz file"), path.open("rb") as file, archive(file) as entries:
+        members = _members(path, file, entries)
+        facts = json.loads(str(small(entries, MARK)))
+        known = read_facts(facts)
+        complete(facts, {name.removesuffix(".npy") for name in entries.namelist()})
+        known |= {bound: small(entries, bound) for bound in BOUNDS if f"{bound}.npy" in entries.namelist()}
+        whole = FileMap(path, file.fileno())
+        known |= {role: mapped(whole) for role, (_, mapped) in members.items()}
     return Dataset.from_arrays(**known, name=name or str(path), copy=False)
 
 
 def mappable(path: str | Path) -> bool:
     """Whether `map_npz` can take the file, as far as its table of contents tells."""
-    path = Path(path)
+    path = expanded(path)
     try:
-        with reading(path, "an .npz file"), path.open("rb") as file, zipfile.ZipFile(file) as archive:
-            _members(path, file, archive)
+        with reading(path, "an .npz file"), path.open("rb") as file, archive(file) as entries:
+            _members(path, file, entries)
     except WaypostError:
         return False
     return True
@@ -64,15 +65,12 @@ def mappable(path: str | Path) -> bool:
 
 def is_mapped(values: np.ndarray) -> bool:
     """Whether these numbers lie in a file."""
-    owner: Any = values
-    while isinstance(owner, np.ndarray):
-        owner = owner.base
-    return isinstance(owner, mmap.mmap)
+    return file_of(values) is not None
 
 
-def _members(path: Path, file: IO[bytes], archive: zipfile.ZipFile) -> dict[str, _Member]:
+def _members(path: Path, file: IO[bytes], archived: zipfile.ZipFile) -> dict[str, _Member]:
     """The rows' arrays by name, after checking that they can be used as they lie."""
-    entries = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
+    entries = {entry.filename.removesuffix(".npy"): entry for entry in archived.infolist()}
     if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries.values()):
         _refuse(path, "its arrays are compressed")
     if MARK not in entries:
@@ -101,31 +99,20 @@ def _member(file: IO[bytes], entry: zipfile.ZipInfo) -> _Member:
     if entry.file_size != entry.compress_size or begin + entry.file_size > file.seek(0, io.SEEK_END):
         raise ValueError(f"{entry.filename} goes on after the end of the file")
     file.seek(begin)
-    text = io.BytesIO(file.read(min(_LONGEST_HEADER, entry.file_size)))
-    shape, fortran, dtype = read_header(text)
+    shape, fortran, dtype, header = read_header(file.read(min(LONGEST_HEADER, entry.file_size)))
     claimed = math.prod(shape) * dtype.itemsize
-    if dtype.hasobject or min(shape, default=0) < 0 or text.tell() + claimed != entry.file_size:
-        raise ValueError(f"{entry.filename} claims {claimed} bytes and holds {entry.file_size - text.tell()}")
+    if dtype.hasobject or min(shape, default=0) < 0 or header + claimed != entry.file_size:
+        raise ValueError(f"{entry.filename} claims {claimed} bytes and holds {entry.file_size - header}")
     if fortran and len(shape) > 1:
         raise ValueError(f"{entry.filename} is stored by columns")
-    header, place = text.getvalue()[: text.tell()], begin + text.tell()
 
-    def mapped() -> np.ndarray:
-        if not math.prod(shape):
+    def mapped(whole: FileMap) -> np.ndarray:
+        whole.expect(begin, begin + entry.file_size, entry.CRC)
+        if not claimed:
             return np.zeros(shape, dtype)
-        values = np.memmap(file, dtype, "r", place, shape)
-        if zlib.crc32(values.reshape(-1).view(np.uint8).data, zlib.crc32(header)) != entry.CRC:
-            raise ValueError(f"the checksum of {entry.filename.removesuffix('.npy')} is wrong")
-        return values
+        return np.ndarray(shape, dtype, whole, begin + header)
 
     return dtype, mapped
-
-
-def _small(archive: zipfile.ZipFile, name: str) -> np.ndarray:
-    entry = archive.getinfo(f"{name}.npy")
-    if entry.file_size > _LARGEST_FACTS:
-        raise ValueError(f"{name} claims {entry.file_size} bytes")
-    return npy.read_array(io.BytesIO(archive.read(entry)), allow_pickle=False)
 
 
 class NpzWriter:
@@ -142,28 +129,32 @@ class NpzWriter:
     """
 
     def __init__(self, path: str | Path):
-        self.path = Path(path)
+        self.path = expanded(path)
         if self.path.suffix.lower() != ".npz":
             raise WaypostError(f"{self.path}: data that are streamed are written as .npz; choose such a name")
         self.rows = 0
         self._forms: dict[str, tuple[np.dtype, tuple[int, ...]]] = {}
         """Type and shape of a row, for each column."""
         self._files: dict[str, IO[bytes]] = {}
+        self._open = ExitStack()
         self._bounds: dict[str, np.ndarray] = {}
 
     def __enter__(self) -> NpzWriter:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._folder = Path(tempfile.mkdtemp(dir=self.path.parent, prefix=f".{self.path.name}."))
+        with writing(self.path):
+            self._made = make_folder(self.path.parent)
+            self._folder = unused_name(self.path)
+            self._folder.mkdir()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         try:
-            for file in self._files.values():
-                file.close()
-            if kind is None:
-                self._assemble()
+            with writing(self.path):
+                self._open.close()
+                if kind is None:
+                    self._assemble()
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
+            remove_folders(self._made)
 
     def append(self, block: Dataset) -> None:
         """Add the rows of a block after those before it."""
@@ -171,14 +162,17 @@ class NpzWriter:
         forms = {role: (values.dtype, values.shape[1:]) for role, values in arrays.items()}
         if not self._forms:
             self._forms, self._facts, self._kind = forms, facts_of(block), block.action_kind
-            self._files = {role: (self._folder / role).open("wb") for role in arrays}
+            with writing(self.path):
+                places = {role: self._folder / role for role in arrays}
+                self._files = {role: self._open.enter_context(place.open("wb")) for role, place in places.items()}
         if forms != self._forms:
             words = ([f"{role} {list(shape)}" for role, (_, shape) in each.items()] for each in (forms, self._forms))
             has, had = map(", ".join, words)
             raise WaypostError(f"{block.name}: has {has}, the data before it {had}; they must agree")
         self._kind = self._kind.joined(block.action_kind, block.name)
-        for role, values in arrays.items():
-            self._files[role].write(np.ascontiguousarray(values).data)
+        with writing(self.path):
+            for role, values in arrays.items():
+                self._files[role].write(np.ascontiguousarray(values).data)
         # Actions that look discrete may still turn out to be continuous.
         continuous = block.with_action_count(0) if block.action_count else block
         for bound, extreme in zip(BOUNDS, (np.minimum, np.maximum), strict=True):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from waypost.data.columns import build
-from waypost.data.dataset import Dataset, concatenate
-from waypost.data.formats import BY_SUFFIX, FILES, MINARI, SUFFIXES, TABLE, minari_folder
+from waypost.data.dataset import Dataset, concatenate, same_sizes
+from waypost.data.formats import BY_SUFFIX, FILES, MINARI, SUFFIXES, TABLE, inside, minari_folder, writing
 from waypost.data.roles import Columns
 from waypost.errors import WaypostError
-from waypost.files import writable
+from waypost.files import expanded, writable
+from waypost.resources import available_memory
 from waypost.types import Count
 
 Source = Any
@@ -74,8 +74,13 @@ def read(source: Source, columns: Columns | None = None, progress: Count | None 
         return source
     if isinstance(source, str | Path):
         names = parts(source)
-        found = [_one(name, columns, progress) for name in names]
-        return found[0] if names == [str(source)] else concatenate(found, str(source))
+        if names == [str(source)]:
+            return _one(names[0], columns, progress)
+        found: list[Dataset] = []
+        for name in _affordable(source, names):
+            found.append(_one(name, columns, progress))
+            same_sizes(found[0], found[-1])
+        return concatenate(found, str(source))
     if isinstance(source, Mapping):
         fields = {str(name): partial(np.asarray, values) for name, values in source.items()}
         return columns.declared(build(fields, columns, "arrays"))
@@ -92,18 +97,32 @@ def read(source: Source, columns: Columns | None = None, progress: Count | None 
 def parts(source: str | Path) -> list[str]:
     """The single names and files a source is made of: the members of a mixture, the files of a folder."""
     # A file whose name has a plus in it is one.
-    single = "+" not in str(source) or Path(source).exists()
+    single = "+" not in str(source) or expanded(source).exists()
     found: list[str] = []
     for name in [str(source)] if single else [part.strip() for part in str(source).split("+")]:
-        path = Path(name).expanduser()
+        if not name:
+            raise WaypostError(f"{str(source)!r}: names no data; give a name, a file, a folder, or several joined by +")
+        path = expanded(name)
         if recipe_of(name) or not path.is_dir() or minari_folder(path):
             found.append(name)
             continue
-        files = sorted(file for file in path.iterdir() if file.suffix.lower() in BY_SUFFIX and file.is_file())
+        files = sorted(file for file in path.iterdir() if file.suffix.lower() in BY_SUFFIX and not file.is_dir())
         if not files:
             raise WaypostError(f"{path}: holds no data; expected a Minari data set or files {SUFFIXES}")
-        found += map(str, files)
+        found += [str(inside(path, file)) for file in files]
     return found
+
+
+def _affordable(source: str | Path, names: list[str]) -> list[str]:
+    """The parts, if their files can be held in memory together: the smallest folder may hold everything there is."""
+    paths = map(expanded, names)
+    size, free = sum(path.stat().st_size for path in paths if path.is_file()), available_memory()
+    if size > free:
+        raise WaypostError(
+            f"{source}: {len(names)} parts of {size / 1e9:.1f} GB, {free / 1e9:.1f} GB of memory are free; "
+            "see docs/large-data.md on data larger than memory"
+        )
+    return names
 
 
 def recorded_task(source: str | Path) -> str | None:
@@ -111,7 +130,7 @@ def recorded_task(source: str | Path) -> str | None:
     made = recipe_of(str(source))
     if made is not None:
         return made[0].name
-    path = Path(source).expanduser()
+    path = expanded(source)
     if path.is_file() and path.suffix.lower() in BY_SUFFIX:
         return BY_SUFFIX[path.suffix.lower()].task(path)
     if _looks_like_id(str(source)) and str(source) not in D4RL and not path.exists():
@@ -132,15 +151,15 @@ def _one(name: str, columns: Columns, progress: Count | None) -> Dataset:
             # Another process may have recorded the same in the meantime.
             save(recipe.make(transitions, progress), file, overwrite=True)
         return BY_SUFFIX[".npz"].read(file, Columns()).named(name)
-    path = Path(name).expanduser()
+    path = expanded(name)
     if minari_folder(path):
         return MINARI.read(path, columns)
     if path.suffix.lower() in BY_SUFFIX:
         return BY_SUFFIX[path.suffix.lower()].read(path, columns)
-    if path.is_file():
+    if path.exists():
         raise WaypostError(f"{path}: not a data file; known are {SUFFIXES}")
     if name in D4RL:
-        own = Path(os.environ.get("D4RL_DATASET_DIR") or "~/.d4rl/datasets").expanduser()
+        own = expanded(os.environ.get("D4RL_DATASET_DIR") or "~/.d4rl/datasets")
         for file in (folder / each for folder in (data_folder(), own) for each in (D4RL[name], f"{name}.hdf5")):
             if file.is_file():
                 return BY_SUFFIX[".hdf5"].read(file, columns).named(name)
@@ -169,7 +188,7 @@ def save(dataset: Dataset, path: str | Path, overwrite: bool = False) -> None:
 
 def writer(path: str | Path, overwrite: bool = False) -> Callable[[Dataset, Path, Count | None], None]:
     """What writes the format the name asks for; an error where nothing may be written, before any work is done."""
-    path = Path(path)
+    path = expanded(path)
     chosen = MINARI if not path.suffix or _looks_like_id(path.name) else BY_SUFFIX.get(path.suffix.lower())
     if chosen is None or not chosen.writes:
         kinds = ", ".join(each.suffixes[0] for each in FILES if each.writes)
@@ -180,18 +199,9 @@ def writer(path: str | Path, overwrite: bool = False) -> Callable[[Dataset, Path
 
     def careful(dataset: Dataset, path: Path, progress: Count | None) -> None:
         with writing(path):
-            chosen.write(dataset, path, progress)
+            chosen.write(dataset, expanded(path), progress)
 
     return careful
-
-
-@contextmanager
-def writing(path: str | Path) -> Iterator[None]:
-    """A full disk or a folder that may not be written to, in one line."""
-    try:
-        yield
-    except OSError as error:
-        raise WaypostError(f"{path}: cannot be written ({error.strerror or error})") from None
 
 
 D4RL: dict[str, str] = tomllib.loads(Path(__file__).with_name("d4rl.toml").read_text())
@@ -200,7 +210,7 @@ D4RL: dict[str, str] = tomllib.loads(Path(__file__).with_name("d4rl.toml").read_
 
 def data_folder() -> Path:
     """Where replicas are kept and files are looked for by name: $WAYPOST_DATA, or a folder of the user's."""
-    return Path(os.environ.get("WAYPOST_DATA") or "~/.waypost/data").expanduser()
+    return expanded(os.environ.get("WAYPOST_DATA") or "~/.waypost/data")
 
 
 def recipe_of(name: str) -> tuple[Recipe, int | None] | None:
@@ -211,7 +221,7 @@ def recipe_of(name: str) -> tuple[Recipe, int | None] | None:
     if name in RECIPES:
         return RECIPES[name], None
     whole, _, number = name.rpartition("-")
-    short = whole in RECIPES and RECIPES[whole].transitions and re.fullmatch("[1-9][0-9]*", number)
+    short = whole in RECIPES and RECIPES[whole].transitions and re.fullmatch("[1-9][0-9]{0,9}", number)
     return (RECIPES[whole], int(number)) if short else None
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from waypost.data.dataset import Dataset
+from waypost.data.in_file import copied, file_of
 from waypost.errors import WaypostError
 from waypost.types import Flags
 
@@ -72,7 +73,7 @@ def divide(ends: Flags, rows: int) -> NDArray[np.int64]:
 
 def _block(dataset: Dataset, first: int, last: int) -> Dataset:
     """Some rows of the data, taken into memory; the last of them ends an episode."""
-    columns: dict[str, Any] = {name: np.array(values[first:last]) for name, values in dataset.columns.items()}
+    columns: dict[str, Any] = {name: copied(values[first:last]) for name, values in dataset.columns.items()}
     columns["ends"][-1] = True
     return replace(dataset, **columns)
 
@@ -174,6 +175,9 @@ class Stream:
             for name, column in columns.items():
                 column[rows : rows + found] = prepared[name]
             rows += found
+        # Only now: a change while it was read counts, one after that does not.
+        for file in filter(None, {file_of(values) for values in self.dataset.columns.values()}):
+            file.check()
         if not rows and not self._cancelled.is_set():
             raise WaypostError(f"{self.dataset.name}: nothing to learn from in rows {first} to {last}")
         return Window(columns, rows)

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from waypost.data import in_file
+from waypost.data.in_file import in_memory
 from waypost.errors import WaypostError
 
 BLOCK = 1 << 18
 """Rows looked at together, so that a check of mapped data needs little memory."""
-MOST_ACTIONS = 1 << 24
-"""Whole numbers up to here are exact as 32-bit floats."""
+MOST_ACTIONS = 10**6
+"""Discrete actions; a network has an output for each."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +40,14 @@ class ActionKind:
         raise WaypostError(f"{name}: {kinds} actions in different parts; say with --columns.choices how many there are")
 
 
+def printable(name: str) -> str:
+    """A name that a file brings along, with escapes for what would not be text on a screen or a page."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in name)
+
+
 def blocks(values: np.ndarray, rows: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
     """Consecutive rows, with the number of the first."""
-    size = rows or BLOCK
-    for first in range(0, len(values), size):
-        yield first, values[first : first + size]
+    return in_file.blocks(values, rows or BLOCK)
 
 
 def matrix(name: str, column: str, values: np.ndarray, copy: bool, rows: int | None = None) -> np.ndarray:
@@ -66,7 +71,7 @@ def flags(name: str, column: str, values: np.ndarray | None, rows: int, default:
     """One truth value per row, after checking that the values are nothing else."""
     if values is None:
         return np.full(rows, default)
-    values = np.asarray(values)
+    values = in_memory(np.asarray(values))
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     same_rows(name, column, values, rows)
@@ -111,7 +116,7 @@ def jumps(observations: np.ndarray, next_observations: np.ndarray) -> np.ndarray
     """Rows after which the following row begins somewhere else than in the next state."""
     found = np.zeros(len(observations), bool)
     for first, promised in blocks(next_observations[:-1]):
-        begun = observations[first + 1 : first + 1 + len(promised)]
+        begun = in_memory(observations[first + 1 : first + 1 + len(promised)])
         # Few rows differ at all; only there it matters by how much.
         differ = np.flatnonzero((promised != begun).any(axis=1))
         with np.errstate(invalid="ignore"):
@@ -127,7 +132,8 @@ def discrete_bounds(name: str, actions: np.ndarray, count: int) -> tuple[np.ndar
             f"{name}: {count} discrete actions in {actions.shape[1]} column{'s' if actions.shape[1] > 1 else ''}; "
             f"2 to {MOST_ACTIONS}, in one column, are possible"
         )
-    for first, block in blocks(actions[:, 0]):
+    for first, block in blocks(actions):
+        block = block[:, 0]
         # What is not finite is left for `Dataset.checked` to find.
         wrong = np.isfinite(block) & ((block != np.floor(block)) | (block < 0) | (block >= count))
         if wrong.any():
@@ -145,7 +151,7 @@ def action_bounds(
     """The bounds as given; where one is missing or infinite, that of the smallest box around the data."""
     box = []
     for side, given, extreme in (("action_low", low, np.fmin), ("action_high", high, np.fmax)):
-        reached = extreme.reduce(actions, axis=0)
+        reached = extreme.reduce([extreme.reduce(block, axis=0) for _, block in blocks(actions)])
         if given is None:
             box.append(reached)
             continue

@@ -22,6 +22,10 @@ SAMPLE = 200_000
 """Rows drawn, evenly from all; more would change no picture."""
 MOST_ACTIONS, MOST_COLUMNS = 24, 30
 """Actions and columns drawn."""
+MOST_BARS = 1000
+"""Bars for discrete actions; where there are more of these, neighbours share one."""
+LONGEST_NAME = 60
+"""Characters of a name that a figure has room for."""
 TERMINAL, TIMEOUT, BOUND = "#e69f00", INK, "#d55e00"
 
 
@@ -129,8 +133,8 @@ def coverage(dataset: Dataset) -> Coverage | None:
 
 def _panel(width: float, height: float, across: str, up: str, grid: bool = True) -> tuple[Figure, Axes]:
     figure, axes = new_axes(width, height)
-    axes.set_xlabel(across, parse_math=False)
-    axes.set_ylabel(up, parse_math=False)
+    axes.set_xlabel(across[:LONGEST_NAME], parse_math=False)
+    axes.set_ylabel(up[:LONGEST_NAME], parse_math=False)
     axes.xaxis.set_major_locator(MaxNLocator(5))
     if grid:
         grid_lines(axes)
@@ -178,7 +182,11 @@ def action_histogram(values: np.ndarray, number: int, bounds: Sequence[float]) -
 def choice_bars(taken: Sequence[int]) -> Figure:
     """Show how often each of the discrete actions is taken."""
     figure, axes = _panel(3.4, 2.3, "number of the action", "rows")
-    axes.bar(range(len(taken)), taken, color=INK, width=max(0.8, len(taken) / 150))  # never too thin to be seen
+    if len(taken) <= MOST_BARS:
+        axes.bar(range(len(taken)), taken, color=INK, width=max(0.8, len(taken) / 150))  # never too thin to be seen
+    else:
+        firsts = np.linspace(0, len(taken), MOST_BARS + 1).astype(np.int64)
+        axes.stairs(np.add.reduceat(taken, firsts[:-1]), firsts - 0.5, color=INK, fill=True)
     axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
     axes.set_xlim(-0.7, len(taken) - 0.3)
     return figure
@@ -211,7 +219,7 @@ def column_ranges(columns: Sequence[Column]) -> Figure:
     if max(abs(low).max(), abs(high).max()) > 50:
         axes.set_xscale("symlog", linthresh=1)
         axes.xaxis.set_major_locator(MaxNLocator(5))
-    axes.set_yticks(places, [column.name for column in columns], parse_math=False)
+    axes.set_yticks(places, [column.name[:LONGEST_NAME] for column in columns], parse_math=False)
     axes.set_ylim(len(columns) - 0.4, -0.6)
     if dead.any():
         figure.legend(loc="outside upper center", frameon=False)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -9,7 +12,8 @@ from typing import Any
 
 from waypost.data.dataset import Dataset
 from waypost.data.roles import Columns
-from waypost.files import reading
+from waypost.errors import WaypostError
+from waypost.files import parsing, reading
 from waypost.resources import require
 from waypost.types import Count
 
@@ -37,14 +41,17 @@ class Format:
     def read(self, path: Path, columns: Columns) -> Dataset:
         """The data, with actions discrete or continuous as `columns` say; NaN may still be in them."""
         code = self.code(f"{path}: reading")
-        with reading(path, self.kind):
+        with self._reading(path):
             return columns.declared(code.read(path, columns))
 
     def task(self, path: Path) -> str | None:
         """The task the rewards belong to, without reading the rows."""
         code = self.code(f"{path}: reading")
-        with reading(path, self.kind):
+        with self._reading(path):
             return code.task(path)
+
+    def _reading(self, path: Path) -> AbstractContextManager[None]:
+        return reading(path, self.kind) if self.suffixes else parsing(path, self.kind)
 
     def write(self, dataset: Dataset, path: Path, progress: Count | None = None) -> None:
         self.code(f"{path}: writing").write(dataset, path, progress)
@@ -67,3 +74,19 @@ MINARI = Format("Minari", "a Minari data set", (), "minari", "minari")
 def minari_folder(path: Path) -> Path | None:
     """The folder with a Minari set's files: the one named, or `data` inside it; None if neither is one."""
     return next((folder for folder in (path / "data", path) if (folder / "metadata.json").is_file()), None)
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """What goes wrong with the disk names the path that was asked for, not a temporary one."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno or errno.EIO, error.strerror or str(error), str(path)) from None
+
+
+def inside(folder: Path, entry: Path) -> Path:
+    """The entry of a folder of data, unless it is a link to somewhere else: a folder given away holds its own data."""
+    if entry.is_symlink() and not entry.resolve().is_relative_to(folder.resolve()):
+        raise WaypostError(f"{entry}: is a link that leads out of the folder; put the file itself there")
+    return entry

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -12,16 +12,13 @@ import numpy as np
 from waypost.data.columns import Fields, build, infer_discrete, merge_final_states, unchecked
 from waypost.data.dataset import Dataset
 from waypost.data.roles import Columns
-from waypost.errors import WaypostError
-from waypost.resources import available_memory
+from waypost.data.validation import MOST_ACTIONS
 
 MARK = "waypost"
 """What the facts are called in a file of ours; without them it is somebody else's."""
 ROWS = ("observations", "actions", "rewards", "next_observations", "terminals", "timeouts", "next_valid")
 """The arrays a file of ours holds, one entry per row."""
 BOUNDS = ("action_low", "action_high")
-MOST_PACKED = 1100
-"""No compression in use makes data smaller than by this factor; what claims more is damaged."""
 
 
 def readers(
@@ -57,21 +54,11 @@ def _present(arrays: Fields, *names: str) -> dict[str, Any]:
     return {name: np.asarray(arrays[name]()) for name in names if name in arrays}
 
 
-def plausible(path: Path, field: str, claimed: int, stored: int) -> None:
-    """Refuse what cannot be true or cannot be held, before any memory is asked for."""
-    if claimed > MOST_PACKED * max(stored, 1) + 4096:
-        raise WaypostError(f"{path}: damaged: {field} claims {claimed} bytes, the file holds {stored} for it")
-    free = available_memory()
-    if claimed > free:
-        raise WaypostError(
-            f"{path}: {field} needs {claimed / 1e9:.1f} GB, {free / 1e9:.1f} GB are free; "
-            "see docs/large-data.md on data larger than memory"
-        )
-
-
 def ours(arrays: Fields, facts: Any, name: str, **bounds: Any) -> Dataset:
     """A Dataset as it was written; `bounds` are those of actions, if they are not among the arrays."""
-    return unchecked(**_present(arrays, *ROWS, *BOUNDS), **bounds, **read_facts(facts), name=name)
+    known = read_facts(facts)
+    complete(facts, {*arrays, *bounds})
+    return unchecked(**_present(arrays, *ROWS, *BOUNDS), **bounds, **known, name=name)
 
 
 def rows_of(dataset: Dataset) -> dict[str, np.ndarray]:
@@ -81,17 +68,38 @@ def rows_of(dataset: Dataset) -> dict[str, np.ndarray]:
 
 def facts_of(dataset: Dataset) -> dict[str, Any]:
     """What there is to know of the data besides the rows, as JSON."""
-    names = list(dataset.observation_names)
-    return {"task": dataset.task, "observation_names": names, "action_count": dataset.action_count}
+    return {
+        "task": dataset.task,
+        "observation_names": list(dataset.observation_names),
+        "action_count": dataset.action_count,
+        "columns": list(rows_of(dataset)),
+    }
+
+
+def complete(facts: Any, arrays: Container[str]) -> None:
+    """Raise if an array is missing that was written: a name that was damaged looks like data without it."""
+    columns = facts.get("columns", ())
+    missing = [name for name in (*ROWS, *BOUNDS) if name in columns and name not in arrays]
+    if missing:
+        raise ValueError(f"it was written with {missing[0]}, and has none")
 
 
 def read_facts(facts: Any) -> dict[str, Any]:
     """The facts of a file, as arguments of `Dataset.from_arrays`."""
-    task, names, count = facts.get("task"), facts.get("observation_names", ()), facts.get("action_count")
-    if not isinstance(task, str | None) or not all(isinstance(name, str) for name in names):
+    if not isinstance(facts, dict):
+        raise ValueError("its facts are not an object with names")
+    task, names, count = facts.get("task"), facts.get("observation_names", []), facts.get("action_count")
+    if not isinstance(task, str | None) or not isinstance(names, list):
         raise ValueError("task and observation_names must be text")
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError("task and observation_names must be text")
+    if task is not None and ":" in task:
+        # Gymnasium imports what stands before a colon; whoever gave the file must not choose code to run.
+        raise ValueError(f"the task {task[:80]!r} names a module; name it yourself with --env")
     if not isinstance(count, int | None) or isinstance(count, bool):
         raise ValueError("action_count must be a whole number")
+    if count is not None and abs(count) > MOST_ACTIONS:
+        raise ValueError(f"action_count must be at most {MOST_ACTIONS}")
     return {"task": task, "observation_names": tuple(names), "action_count": count}
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import h5py
 import minari
 import numpy as np
 from gymnasium import registry, spaces
@@ -19,15 +21,25 @@ from minari.storage.datasets_root_dir import get_dataset_path
 
 from waypost.data.columns import unchecked
 from waypost.data.dataset import Dataset
-from waypost.data.formats import minari_folder
-from waypost.data.formats.arrays import MARK, facts_of, plausible, read_facts, task_of
+from waypost.data.formats import inside, minari_folder
+from waypost.data.formats.arrays import MARK, facts_of, read_facts, task_of
+from waypost.data.formats.hdf5 import Unfailing, claim, visit_arrays
+from waypost.data.formats.sizes import Claims
 from waypost.data.roles import Columns
+from waypost.data.validation import MOST_ACTIONS
 from waypost.errors import WaypostError
+from waypost.files import make_folder, remove_folders, unused_name
 from waypost.types import Count
 
 GOAL_KEYS = {"achieved_goal", "desired_goal", "observation"}
 REACHED = 0.45
 """How near the goal an ant or a ball has reached it, in Gymnasium-Robotics' mazes."""
+LARGEST_METADATA = 1 << 24
+"""Bytes; a space has two bounds for every number of a state."""
+MOST_FILES = 1_000_000
+"""Files of a folder, or entries of a file."""
+MOST_ONE_HOT = 4096
+"""Numbers that stand for a discrete state."""
 CONTACT_SIZE = 105
 """Numbers of the ant's state in version 5, unless its contact forces are left out."""
 MAZES = {"antmaze": ("achieved_goal", "observation"), "pointmaze": ("observation", "desired_goal")}
@@ -55,19 +67,23 @@ def stored(name: str) -> Path:
 
 
 def read(path: Path, columns: Columns) -> Dataset:
-    folder = minari_folder(path) or path
-    metadata = json.loads((folder / "metadata.json").read_text())
+    folder, metadata = _metadata(path)
     for space in ("observation_space", "action_space"):
         # Minari would make the environment to find out, and that may run anything.
         if not isinstance(metadata.get(space), str):
             raise WaypostError(f"{folder / 'metadata.json'}: has no {space}; write the data set again with it")
+        _check_space(json.loads(metadata[space]))
     for role in ("rewards", "actions"):
         if getattr(columns, role):
             raise WaypostError(f"{path}: in a Minari data set only --columns.observations can be chosen, not {role}")
-    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-    plausible(path, "its steps", 4 * int(metadata.get("total_steps", 0)), size)
-    storage = MinariStorage.read(folder)
-    episodes = list(storage.get_episodes(range(storage.total_episodes)))
+    size = _check_files(path, folder)
+    Claims(path, size).add("its steps", 4 * int(metadata.get("total_steps", 0)), size)
+    storage, claims = MinariStorage.read(folder), Claims(path, size)
+    episodes: list[dict[str, Any]] = []
+    for episode in storage.get_episodes(range(storage.total_episodes)):
+        # Several episodes may be links to the same one.
+        claims.add(f"episode {len(episodes)}", _bytes(episode), size)
+        episodes.append(episode)
     if not episodes:
         raise WaypostError(f"{path}: has no episodes")
     if MARK in metadata and not columns.roles:
@@ -78,12 +94,62 @@ def read(path: Path, columns: Columns) -> Dataset:
 
 def task(path: Path) -> str | None:
     """The environment the data were recorded in, or the task they belong to if they are ours."""
-    metadata = json.loads(((minari_folder(path) or path) / "metadata.json").read_text())
+    _, metadata = _metadata(path)
     if MARK in metadata:
         return task_of(metadata[MARK])
     if not isinstance(metadata.get("observation_space"), str):
         return None
+    _check_space(json.loads(metadata["observation_space"]))
     return _task(_environment(metadata), deserialize_space(metadata["observation_space"]))
+
+
+def _metadata(path: Path) -> tuple[Path, dict[str, Any]]:
+    """The folder with the files, and what it says of itself."""
+    folder = inside(path, minari_folder(path) or path)
+    file = inside(path, folder / "metadata.json")
+    if file.stat().st_size > LARGEST_METADATA:
+        raise ValueError(f"metadata.json has {file.stat().st_size} bytes")
+    metadata = json.loads(file.read_text())
+    if not isinstance(metadata, dict):
+        raise ValueError(f"metadata.json holds a {type(metadata).__name__}, not an object with names")
+    return folder, metadata
+
+
+def _check_space(record: Any) -> None:
+    """Refuse spaces that are larger than any data before they are made: some fill arrays of their size."""
+    if not isinstance(record, dict):
+        raise ValueError(f"a space is a {type(record).__name__}, not an object with names")
+    subspaces = record.get("subspaces") or ()
+    for part in subspaces.values() if isinstance(subspaces, dict) else subspaces:
+        _check_space(part)
+    sizes = [record.get("shape", ()), record.get("n", ())]
+    if any(math.prod(np.atleast_1d(size).tolist()) > MOST_ACTIONS for size in sizes):
+        raise ValueError(f"a space of more than {MOST_ACTIONS} numbers or choices")
+
+
+def _check_files(path: Path, folder: Path) -> int:
+    """Bytes of the files, after checking that all lie in the folder and that none claims more than it has."""
+    size = 0
+    for number, file in enumerate(folder.rglob("*")):
+        if number > MOST_FILES:
+            raise ValueError(f"more than {MOST_FILES} files")
+        if inside(path, file).is_dir():
+            continue
+        if not file.is_file():
+            raise WaypostError(f"{file}: is a pipe or a device; a regular file is needed")
+        size += file.stat().st_size
+        if file.suffix == ".hdf5":
+            with h5py.File(file, "r") as opened:
+                claims = Claims(file)
+                visit_arrays(opened, file, partial(claim, claims), MOST_FILES)
+    return size
+
+
+def _bytes(values: Any) -> int:
+    """Of the arrays in an episode."""
+    if isinstance(values, dict | list | tuple):
+        return sum(map(_bytes, values.values() if isinstance(values, dict) else values))
+    return getattr(values, "nbytes", 8)
 
 
 def _task(env: dict[str, Any], states: Any) -> str | None:
@@ -203,6 +269,8 @@ def _flattener(space: Any, keys: tuple[str, ...], name: str) -> tuple[Callable[[
         names = tuple(f"{key}.{each}" if each else str(key) for key, _, inner in parts for each in inner)
         return lambda values: np.concatenate([flat(values[key]) for key, flat, _ in parts], axis=1), names
     if isinstance(space, spaces.Discrete):
+        if space.n > MOST_ONE_HOT:
+            raise WaypostError(f"{name}: observations are one of {space.n}; at most {MOST_ONE_HOT} are possible")
         names = tuple(str(space.start + i) for i in range(space.n))
         return lambda values: np.eye(space.n, dtype=np.float32)[np.asarray(values).reshape(-1) - space.start], names
     if isinstance(space, spaces.Box | spaces.MultiBinary):
@@ -218,12 +286,12 @@ def write(dataset: Dataset, path: Path, progress: Count | None = None) -> None:
     low = -np.ones(size, np.float32) if dataset.action_low is None else dataset.action_low
     high = np.ones(size, np.float32) if dataset.action_high is None else dataset.action_high
     path = path.resolve()  # Minari does not find its files by a relative path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    made, temporary = make_folder(path.parent), unused_name(path)
     # A version is part of the name that Minari knows the set by.
     name = path.name if path.name.rpartition("-v")[2].isdigit() else f"{path.name}-v0"
     present = {"actions": dataset.actions is not None, "rewards": dataset.rewards is not None}
     try:
+        temporary.mkdir()
         storage = MinariStorage.new(
             temporary / "data",
             observation_space=spaces.Box(-np.inf, np.inf, (dataset.observation_size,), np.float32),
@@ -231,15 +299,18 @@ def write(dataset: Dataset, path: Path, progress: Count | None = None) -> None:
         )
         record = {"dataset_id": name, "minari_version": minari.__version__, MARK: facts_of(dataset) | present}
         storage.update_metadata(record)
-        storage.update_episodes(_buffers(dataset, size, progress))
-        temporary.chmod(0o755)
+        with (temporary / "data" / "main_data.hdf5").open("rb+", buffering=0) as stream:
+            storage._file_path = careful = Unfailing(stream)
+            storage.update_episodes(_buffers(dataset, size, progress, careful))
+            careful.check()
         temporary.replace(path)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
+        remove_folders(made)
         raise
 
 
-def _buffers(dataset: Dataset, action_size: int, progress: Count | None) -> Iterator[EpisodeBuffer]:
+def _buffers(dataset: Dataset, action_size: int, progress: Count | None, file: Unfailing) -> Iterator[EpisodeBuffer]:
     rows, inside = len(dataset), ~dataset.ends[:-1]
     actions = np.full((rows, action_size), np.nan, np.float32) if dataset.actions is None else dataset.actions
     actions = actions[:, 0].astype(np.int64) if dataset.action_count else actions
@@ -258,5 +329,6 @@ def _buffers(dataset: Dataset, action_size: int, progress: Count | None) -> Iter
             truncations=dataset.timeouts[part],
             infos=infos,
         )
+        file.check()
         if progress is not None:
             progress(int(first + length), rows)

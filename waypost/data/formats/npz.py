@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import zipfile
 from collections.abc import Iterator
@@ -15,19 +16,72 @@ from numpy.lib import format as npy
 
 from waypost.data.columns import Fields
 from waypost.data.dataset import Dataset
-from waypost.data.formats.arrays import MARK, facts_of, plausible, readers, rows_of
+from waypost.data.formats.arrays import MARK, facts_of, readers, rows_of
+from waypost.data.formats.sizes import LARGEST_FACTS, MOST_FIELDS, Claims, few_empty, few_fields
 from waypost.files import replacing
+
+LONGEST_HEADER = 1 << 14
+"""Bytes in which an array's type and shape are told."""
+LARGEST_CONTENTS = 400 * MOST_FIELDS
+"""Bytes of an archive's table of contents."""
+PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""What NumPy writes; other ways of packing can ask for any amount of memory."""
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[Fields, Any]]:
     """The arrays by name, and the facts if the file is one of ours."""
-    with path.open("rb") as stream:
-        _plausible(path, stream)
-        stream.seek(0)
-        with np.load(stream, allow_pickle=False) as file:
-            arrays = {name: partial(file.__getitem__, name) for name in file.files}
-            yield arrays, json.loads(str(file[MARK])) if MARK in file else None
+    claims = Claims(path)
+    with path.open("rb") as stream, archive(stream) as entries:
+        found = [entry for entry in entries.infolist() if entry.filename.endswith(".npy")]
+        arrays = {entry.filename.removesuffix(".npy"): partial(_values, claims, entries, entry) for entry in found}
+        yield arrays, json.loads(str(small(entries, MARK))) if MARK in arrays else None
+
+
+def archive(stream: IO[bytes]) -> zipfile.ZipFile:
+    """A .npz as the archive it is, if it is one of a reasonable size: every entry takes time and memory."""
+    # What Python itself takes as the last record; any other reading of it could be led to another one.
+    last = zipfile._EndRecData(stream)  # type: ignore[attr-defined]
+    if last is not None and last[zipfile._ECD_SIZE] > LARGEST_CONTENTS:  # type: ignore[attr-defined]
+        raise ValueError(f"a table of contents of {last[zipfile._ECD_SIZE]} bytes")  # type: ignore[attr-defined]
+    found = zipfile.ZipFile(stream)
+    few_fields(len(found.infolist()))
+    return found
+
+
+def small(entries: zipfile.ZipFile, name: str) -> np.ndarray:
+    """What a file of ours says of itself in a few bytes."""
+    entry = entries.getinfo(f"{name}.npy")
+    if entry.file_size > LARGEST_FACTS:
+        raise ValueError(f"{name} claims {entry.file_size} bytes")
+    return npy.read_array(io.BytesIO(entries.read(entry)), allow_pickle=False)
+
+
+def read_header(content: bytes) -> tuple[tuple[int, ...], bool, np.dtype, int]:
+    """Shape, whether it is stored by columns, type, and where the numbers begin, from an array's first bytes."""
+    stream = io.BytesIO(content)
+    version = npy.read_magic(stream)
+    header = (npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0)(stream)
+    return *header, stream.tell()
+
+
+def _values(claims: Claims, entries: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
+    """An array, after comparing what its header claims with what the archive holds for it."""
+    if entry.compress_type not in PACKED:
+        raise ValueError(f"{entry.filename} is packed in a way that NumPy does not use")
+    with entries.open(entry) as stream:
+        shape, _, dtype, begin = read_header(stream.read(LONGEST_HEADER))
+    claimed = int(np.prod(shape, dtype=object)) * dtype.itemsize
+    if dtype.hasobject:
+        raise ValueError(f"{entry.filename} holds Python objects")
+    if claimed + begin != entry.file_size:
+        raise ValueError(f"{entry.filename} claims {claimed} bytes and holds {entry.file_size}")
+    few_empty(shape, claimed)
+    claims.add(entry.filename, claimed, entry.compress_size)
+    with entries.open(entry) as stream:
+        values = npy.read_array(stream, allow_pickle=False)
+        stream.read(1)  # the checksum is compared at the end
+    return values
 
 
 read, task = readers(_opened)
@@ -38,25 +92,3 @@ def write(dataset: Dataset, path: Path, progress: object = None) -> None:
     arrays: dict[str, Any] = {MARK: np.asarray(json.dumps(facts_of(dataset))), **rows_of(dataset)}
     with replacing(path) as temporary, temporary.open("wb") as stream:
         np.savez(stream, **arrays)
-
-
-def _plausible(path: Path, stream: IO[bytes]) -> None:
-    """Compare what each array's header claims with what the archive holds for it."""
-    with zipfile.ZipFile(stream) as archive:
-        for member in archive.infolist():
-            if not member.filename.endswith(".npy"):
-                continue
-            with archive.open(member) as entry:
-                shape, _, dtype = read_header(entry)
-                claimed = int(np.prod(shape, dtype=object)) * dtype.itemsize
-                if dtype.hasobject:
-                    raise ValueError(f"{member.filename} holds Python objects")
-                if claimed + entry.tell() != member.file_size:
-                    raise ValueError(f"{member.filename} claims {claimed} bytes and holds {member.file_size}")
-            plausible(path, member.filename, claimed, member.compress_size)
-
-
-def read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
-    """Shape, whether it is stored by columns, and type of an array."""
-    version = npy.read_magic(stream)
-    return (npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0)(stream)

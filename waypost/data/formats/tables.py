@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import zlib
+from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,33 +16,75 @@ from pyarrow import csv, parquet as pq
 
 from waypost.data.columns import build
 from waypost.data.dataset import Dataset
-from waypost.data.formats.arrays import BOUNDS, MARK, facts_of, known_count, ours, plausible, rows_of, task_of
+from waypost.data.formats.arrays import BOUNDS, MARK, facts_of, known_count, ours, rows_of, task_of
+from waypost.data.formats.sizes import ALWAYS, LARGEST_FACTS, MOST_FIELDS, Claims, few_fields
 from waypost.data.roles import Columns
 from waypost.errors import WaypostError
 from waypost.files import replacing
 
 ROWS_PER_GROUP = 1 << 17
+CHECKSUM = f"{MARK}.checksum"
+MOST_PIECES = 20 * MOST_FIELDS
+"""Columns of row groups in a Parquet file."""
+LONGEST_LINE = 1 << 20
+"""Bytes of the first line of a CSV file; Arrow reads no longer ones."""
+WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT96": 12}
+"""Bytes of a number; others have eight, and text as many as the file holds at least."""
 
 
 def read(path: Path, columns: Columns) -> Dataset:
-    size = path.stat().st_size
-    if path.suffix.lower() == ".csv":
-        plausible(path, "its table", 2 * size, size)
-        return from_table(csv.read_csv(path), columns, str(path))
-    with pq.ParquetFile(path) as file:
-        # What a column unpacks to is known from the footer.
-        groups = range(file.metadata.num_row_groups)
-        plausible(path, "its table", sum(file.metadata.row_group(i).total_byte_size for i in groups), size)
-        return from_table(file.read(), columns, str(path))
+    # An open file and no path: Arrow would go to the network for some.
+    with path.open("rb") as stream:
+        if path.suffix.lower() == ".csv":
+            few_fields(stream.readline(LONGEST_LINE).count(b","))
+            # A digit and a comma become a number of eight bytes.
+            Claims(path).add("its table", 4 * Claims(path).size, Claims(path).size)
+            stream.seek(0)
+            return from_table(csv.read_csv(stream), columns, str(path))
+        footer = pq.read_metadata(stream)
+        few_fields(footer.num_columns)
+        Claims(path).add("its table", _unpacked(footer), Claims(path).size)
+        stream.seek(0)
+        # Texts stay numbers in a dictionary: a long one may be repeated for free.
+        leaves = map(footer.schema.column, range(footer.num_columns))
+        texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
+        with pq.ParquetFile(stream, read_dictionary=texts, page_checksum_verification=True) as file:
+            return from_table(file.read(), columns, str(path))
+
+
+def _unpacked(metadata: Any) -> int:
+    """Bytes that a Parquet file's columns become in memory, as its footer tells: pages may repeat a value for free."""
+    groups, fields = metadata.num_row_groups, metadata.num_columns
+    if groups * fields > MOST_PIECES:
+        raise ValueError(f"{groups} row groups of {fields} columns; at most {MOST_PIECES} pieces are possible")
+    total = 0
+    for group in map(metadata.row_group, range(groups)):
+        for column in map(group.column, range(fields)):
+            wide = column.num_values * WIDTHS.get(column.physical_type, 8)
+            total += max(wide, column.total_uncompressed_size, 0)
+    return total
 
 
 def task(path: Path) -> str | None:
-    return None if path.suffix.lower() == ".csv" else task_of(_facts(pq.read_schema(path)))
+    if path.suffix.lower() == ".csv":
+        return None
+    with path.open("rb") as stream:
+        return task_of(_facts(pq.read_schema(stream)))
 
 
 def _facts(schema: Any) -> Any:
-    facts = (schema.metadata or {}).get(MARK.encode())
+    metadata = schema.metadata or {}
+    facts, checksum = metadata.get(MARK.encode()), metadata.get(CHECKSUM.encode())
+    # Pages have checksums, the footer has none.
+    if checksum is not None and (facts is None or checksum != _checksum(facts)):
+        raise ValueError("the checksum of its facts is wrong")
+    if facts is not None and len(facts) > LARGEST_FACTS:
+        raise ValueError(f"its facts have {len(facts)} bytes")
     return None if facts is None else json.loads(facts)
+
+
+def _checksum(content: bytes) -> bytes:
+    return f"{zlib.crc32(content):08x}".encode()
 
 
 def from_pandas(frame: Any, columns: Columns, name: str) -> Dataset:
@@ -54,7 +98,7 @@ def from_table(table: Any, columns: Columns, name: str) -> Dataset:
     """A Dataset of a pyarrow table."""
     names, facts = table.column_names, _facts(table.schema)
     if len(set(names)) < len(names):
-        twice = sorted({each for each in names if names.count(each) > 1})
+        twice = [each for each, times in Counter(names).items() if times > 1]
         raise WaypostError(f"{name}: more than one column is called {twice[0]!r}; rename them")
     fields = {field: partial(_values, table.column(field), field, name) for field in names}
     if facts is None or columns.roles:
@@ -67,7 +111,7 @@ def _values(column: Any, field: str, name: str) -> np.ndarray:
     """A column as an array; lists of one length become the rows of a matrix."""
     kind = column.type
     if pa.types.is_dictionary(kind):
-        column, kind = column.cast(kind.value_type), kind.value_type
+        column, kind = _spelled_out(column, field), kind.value_type
     if pa.types.is_null(kind):
         return np.full(len(column), np.nan)
     if pa.types.is_decimal(kind):
@@ -86,6 +130,16 @@ def _values(column: Any, field: str, name: str) -> np.ndarray:
     if _is_list(flat.type):
         raise WaypostError(f"{name}: {field!r} holds lists of lists; flatten each row to one list of numbers")
     return np.asarray(flat.to_numpy(zero_copy_only=False)).reshape(len(column), lengths[0] if lengths else 0)
+
+
+def _spelled_out(column: Any, field: str) -> Any:
+    """A column without its dictionary, if that does not make it too large."""
+    kind = column.type.value_type
+    if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind):
+        longest = max((pc.max(pc.binary_length(part.dictionary)).as_py() or 0 for part in column.chunks), default=0)
+        if longest * len(column) > ALWAYS:
+            raise ValueError(f"{field!r} holds {len(column)} texts of up to {longest} characters")
+    return column.cast(kind)
 
 
 def _holds_integers(schema: Any, field: str) -> bool:
@@ -107,6 +161,7 @@ def write(dataset: Dataset, path: Path, progress: object = None) -> None:
     for name, values in arrays.items():
         flat = pa.array(values.reshape(-1))
         columns[name] = pa.FixedSizeListArray.from_arrays(flat, values.shape[1]) if values.ndim == 2 else flat
-    table = pa.table(columns).replace_schema_metadata({MARK: json.dumps(facts)})
+    text = json.dumps(facts)
+    table = pa.table(columns).replace_schema_metadata({MARK: text, CHECKSUM: _checksum(text.encode())})
     with replacing(path) as temporary:
-        pq.write_table(table, temporary, row_group_size=ROWS_PER_GROUP)
+        pq.write_table(table, temporary, row_group_size=ROWS_PER_GROUP, write_page_checksum=True)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from waypost.data.dataset import Dataset
+from waypost.data.in_file import in_memory
 from waypost.data.inspection.findings import Finding, Level, percent
 from waypost.data.inspection.measurements import SAMPLE, STRIP, Measurements, ranges
 from waypost.data.validation import bad_rows, blocks
@@ -38,7 +39,7 @@ def listed(names: Iterable[str]) -> str:
 
 def no_signal(dataset: Dataset) -> str:
     """Why the rewards cannot tell good from bad, or nothing where they can."""
-    low, high = ranges(dataset.require("rewards")[:, None])
+    low, high = ranges(in_memory(dataset.require("rewards"))[:, None])
     if low[0] != high[0]:
         return ""
     if low[0] == 0:

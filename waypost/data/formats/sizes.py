@@ -1,0 +1,56 @@
+"""What a file claims to hold, against what it has and what the machine can hold: asked before anything is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from waypost.errors import WaypostError
+from waypost.resources import available_memory
+
+ALWAYS = 1 << 28
+"""Bytes that may be read whatever they are packed into: a column that never changes packs a thousandfold."""
+MOST_PACKED = 100
+"""Above that, no data as a whole are this much smaller in their file; what claims more is damaged or a trap."""
+MOST_FIELDS = 10_000
+"""Arrays or columns of one file."""
+MOST_EMPTY = 10**6
+"""Rows without columns."""
+LARGEST_FACTS = 1 << 20
+"""Bytes of what a file of ours says of itself."""
+
+
+class Claims:
+    """What has been read of a file so far and what it took there: many small claims make a large one."""
+
+    def __init__(self, path: Path, size: int | None = None):
+        self.path, self.size = path, path.stat().st_size if size is None else size
+        self._claimed = self._stored = 0
+        self._free = available_memory()
+
+    def add(self, field: str, claimed: int, stored: int) -> None:
+        """Refuse what cannot be true or cannot be held, before any memory is asked for."""
+        self._claimed += claimed
+        # Entries that overlap take no more than the file.
+        self._stored = min(self._stored + stored, self.size)
+        if self._claimed > max(ALWAYS, MOST_PACKED * self._stored):
+            first = self._claimed == claimed
+            what = f"{field} claims {claimed}" if first else f"what was read up to {field} claims {self._claimed}"
+            raise WaypostError(f"{self.path}: damaged: {what} bytes, the file holds {self._stored} for it")
+        if self._claimed > self._free:
+            before = self._claimed - claimed
+            raise WaypostError(
+                f"{self.path}: {field} needs {claimed / 1e9:.1f} GB, {(self._free - before) / 1e9:.1f} GB are free; "
+                "see docs/large-data.md on data larger than memory"
+            )
+
+
+def few_fields(number: int) -> None:
+    """Refuse a file of more fields than anybody's data have: each takes time before it is known to be useless."""
+    if number > MOST_FIELDS:
+        raise ValueError(f"{number} fields; at most {MOST_FIELDS} are possible")
+
+
+def few_empty(shape: tuple[int, ...], claimed: int) -> None:
+    """Refuse very many rows of nothing: they take no room themselves, and what is made of them does."""
+    if claimed == 0 and max(shape, default=0) > MOST_EMPTY:
+        raise ValueError(f"an array of shape {shape} without any numbers")
