@@ -43,7 +43,9 @@ def reading(path: Path, kind: str) -> Iterator[None]:
     if not path.exists():
         raise WaypostError(f"{path}: there is no such file")
     if not path.is_file():
-        raise WaypostError(f"{path}: is a {'folder' if path.is_dir() else 'pipe or a device'}; a regular file is needed")
+        raise WaypostError(
+            f"{path}: is a {'folder' if path.is_dir() else 'pipe or a device'}; a regular file is needed"
+        )
     try:
         yield
     except WaypostError:
