@@ -60,20 +60,31 @@ def bounded(seconds: float = SECONDS) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def ask(words: Sequence[object]) -> Answer:
-    """A command in this process, within bounds."""
-    out, err = io.StringIO(), io.StringIO()
+def ask(words: Sequence[object], out: str | None = None) -> Answer:
+    """A command in this process, within bounds; `out` is a file that takes the place of stdout."""
+    # As a terminal takes it: what is no text is an error on stdout, and escaped on stderr.
+    told, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", errors) for errors in ("strict", "backslashreplace"))
+    told = Path(out).open("w") if out else told  # noqa: SIM115
     held = _memory("VmRSS")
     _forget_highest_point()
     begun, code = time.monotonic(), None
-    with bounded(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with bounded(), contextlib.redirect_stdout(told), contextlib.redirect_stderr(err):
         try:
             main([str(word) for word in words])
         except SystemExit as stop:
             code = stop.code
     seconds, memory = time.monotonic() - begun, _memory("VmHWM") - held
     assert memory < BYTES, f"{memory / 1e9:.1f} GB"
-    return Answer(int(code or 0), out.getvalue(), err.getvalue(), seconds, memory)
+    if out:
+        with contextlib.suppress(OSError):
+            told.close()
+        return Answer(int(code or 0), "", _text(err), seconds, memory)
+    return Answer(int(code or 0), _text(told), _text(err), seconds, memory)
+
+
+def _text(stream: io.TextIOWrapper) -> str:
+    stream.seek(0)
+    return stream.read()
 
 
 def _memory(kind: str) -> int:
