@@ -65,15 +65,14 @@ def ask(words: Sequence[object], out: str | None = None) -> Answer:
     # As a terminal takes it: what is no text is an error on stdout, and escaped on stderr.
     told, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", errors) for errors in ("strict", "backslashreplace"))
     told = Path(out).open("w") if out else told  # noqa: SIM115
-    held = _memory("VmRSS")
-    _forget_highest_point()
+    peak = Peak()
     begun, code = time.monotonic(), None
     with bounded(), contextlib.redirect_stdout(told), contextlib.redirect_stderr(err):
         try:
             main([str(word) for word in words])
         except SystemExit as stop:
             code = stop.code
-    seconds, memory = time.monotonic() - begun, _memory("VmHWM") - held
+    seconds, memory = time.monotonic() - begun, peak.grown()
     assert memory < BYTES, f"{memory / 1e9:.1f} GB"
     if out:
         with contextlib.suppress(OSError):
@@ -87,13 +86,20 @@ def _text(stream: io.TextIOWrapper) -> str:
     return stream.read()
 
 
+class Peak:
+    """How much memory this process needs from here on, at the highest point."""
+
+    def __init__(self) -> None:
+        with contextlib.suppress(OSError):
+            Path("/proc/self/clear_refs").write_text("5")  # forget earlier highest points
+        self.before = _memory("VmRSS")
+
+    def grown(self) -> int:
+        return _memory("VmHWM") - self.before
+
+
 def _memory(kind: str) -> int:
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(kind):
             return int(line.split()[1]) * 1024
     return 0
-
-
-def _forget_highest_point() -> None:
-    with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")

@@ -22,6 +22,8 @@ from unittest.mock import patch
 
 KINDS = ("open", "write", "rename", "fsync", "mkdir")
 """What a program does to a disk, as far as it can fail."""
+Act = Callable[[str, int, str], None]
+"""Told of a call before it is made: its kind, how many of them there were, and the path."""
 BALLAST = "everything-else"
 """The file that fills a disk."""
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -32,14 +34,14 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 class Calls:
     """Counts what Python does to the files below a folder; `act` is told before each call, and may raise."""
 
-    def __init__(self, folder: Path, act: Callable[[str, int], None] = lambda kind, number: None):
+    def __init__(self, folder: Path, act: Act = lambda kind, number, path: None):
         self.folder, self.act = str(folder.resolve()), act
         self.counts: Counter[str] = Counter()
 
     def meet(self, kind: str, path: str) -> None:
         if path.startswith(self.folder):
             self.counts[kind] += 1
-            self.act(kind, self.counts[kind])
+            self.act(kind, self.counts[kind], path)
 
     @property
     def total(self) -> int:
@@ -121,12 +123,14 @@ def _exists(path: Any) -> bool:
     return Path(os.fsdecode(path)).is_dir()
 
 
-def failing(kind: str, number: int, code: int) -> Callable[[str, int], None]:
+def failing(kind: str, number: int, code: int) -> Act:
     """Fail at the n-th call of a kind; a disk that is full or read-only stays so."""
 
-    def act(met: str, count: int) -> None:
+    def act(met: str, count: int, path: str) -> None:
         if met == kind and (count == number or (count > number and code != errno.EIO)):
-            raise OSError(code, os.strerror(code))
+            # An error of an open file does not know its name.
+            names = () if kind in ("write", "fsync") else (path,)
+            raise OSError(code, os.strerror(code), *names)
 
     return act
 

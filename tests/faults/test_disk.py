@@ -156,7 +156,7 @@ def test_what_a_full_disk_stopped_goes_on(name: str, places: dict[str, Path], di
 def test_a_name_that_is_too_long(name: str, places: dict[str, Path], disk: Path) -> None:
     before = contents(disk)
     out = disk / ("x" * 300 + TABLE[name].out)
-    run(name, out, places).refuses(disk)
+    run(name, out, places).refuses(str(out)[:40])  # the rest may be left out
     check_kept(before, disk)
 
 

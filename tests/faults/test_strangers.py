@@ -116,6 +116,7 @@ def test_strange_names_and_numbers_reach_neither_terminal_nor_page(what: str, tm
 PATHS = ("[/red].npz", "[bold]x.npz", "\x1b[31mred.npz", "a\nb.npz", "\udcff.npz", "a\x07.npz")
 
 
+@pytest.mark.usefixtures("cheap")
 @pytest.mark.parametrize("name", PATHS, ids=ascii)
 def test_strange_paths(name: str, tmp_path: Path) -> None:
     """They are shown as they are, or escaped; never obeyed."""

@@ -27,7 +27,7 @@ OPTIONS: dict[str, list[str]] = {
         f"--steps {HUGE}", "--steps 0", f"--log-every {HUGE}", f"--episodes {HUGE}", "--episodes 99999999999999",
         f"--evaluate-every {HUGE}", "--evaluate-every -1", f"--average-last {HUGE}", f"--evaluation-seed {HUGE}",
         "--learning-rate inf", "--learning-rate nan", "--learning-rate -1", f"--batch-size {HUGE}",
-        "--hidden 99999999999", f"--hidden {HUGE}", "--hidden -1", "--out ~nouser/run", "--data ~nouser/log.npz",
+        "--hidden 99999999999", f"--hidden {HUGE}", "--hidden -1", "--data ~nouser/log.npz",
         "--init ~nouser/run", "--data ..", "--data /", "--data .", f"--columns.choices {HUGE}",
         "--columns.choices -1", "--init /dev/zero", "--preset [/red]", "--env [/red]", "--env nobody:Nothing-v0",
     ],
@@ -35,7 +35,7 @@ OPTIONS: dict[str, list[str]] = {
         "--value-hidden 99999999999", "--horizon 99999999999999", "--horizon 0", "--tau inf", "--tau nan",
         "--discount inf", "--inverse-temperature inf", f"--behaviour-steps {HUGE}",
     ],
-    "demo --out {out}": [f"--steps {HUGE}", "--seeds 0", f"--seeds {HUGE}", "--out ~nouser/run"],
+    "demo --out {out}": [f"--steps {HUGE}", "--seeds 0", f"--seeds {HUGE}"],
     "compare --algos bc --steps 2 --out {out}": [
         "--data ..", "--data /", "--data t-maze t-maze", f"--data t-maze --seeds {HUGE}", "--data t-maze --seeds 0",
         f"--data t-maze --first-seed {HUGE}", f"--data t-maze --steps {HUGE}", "--data t-maze --algos nothing",
@@ -64,8 +64,8 @@ OPTIONS: dict[str, list[str]] = {
         "--top nan", "--top inf", "--top -1", "--top 0", "--slice 1 0", "--slice nan nan", "--slice 0 inf",
         f"--columns.choices {HUGE}",
     ],
-    "inspect": ["..", "/", ".", "~nouser", "/dev/zero", "/dev/null", "{data} --out ~nouser/page.html", "+", "t-maze+"],
-    "report": ["/dev/zero", "..", "~nouser", "{run} --out ~nouser/page.html"],
+    "inspect": ["..", "/", ".", "~nouser", "/dev/zero", "/dev/null", "+", "t-maze+"],
+    "report": ["/dev/zero", "..", "~nouser"],
 }  # fmt: skip
 
 
@@ -105,17 +105,7 @@ def test_output_that_cannot_be_written(command: str, places: dict[str, Path], mo
 
 COMPARE = [
     "compare",
-    "--data",
-    "t-maze",
-    "--algos",
-    "bc",
-    "--steps",
-    "2",
-    "--seeds",
-    "1",
-    "--episodes",
-    "1",
-    "--settings",
+    *["--data", "t-maze", "--algos", "bc", "--steps", "2", "--seeds", "1", "--episodes", "1", "--settings"],
 ]
 SETTINGS = {
     "true for a number": "[bc]\nbatch_size = true\n",
@@ -185,7 +175,6 @@ READERS = {
     "result.json": ("report {run}", "train por --out {run} --resume"),
     "policy/policy.json": ("evaluate {run} --episodes 1", "train por --data {data} --init {run} --training guide"),
 }
-ODD: tuple[Any, ...] = (None, True, -1, 1.5, 10**30, "x", "\ud800", [], {}, [[[]]], {"a": {"b": []}}, [None], 1e300)
 
 
 @pytest.mark.parametrize("what", RECORDS)
@@ -206,32 +195,10 @@ def test_records_of_another_kind(file: str, what: str, places: dict[str, Path]) 
 def test_records_that_are_no_file(file: str, kind: str, places: dict[str, Path]) -> None:
     (places["run"] / file).unlink()
     in_place_of(places["run"] / file, kind)
-    ask(["report", places["run"]]).refuses(places["run"])
-
-
-@pytest.mark.parametrize("file", READERS)
-def test_fields_of_another_type(file: str, places: dict[str, Path]) -> None:
-    """Every field, also those of tables in tables, with every odd value: it is taken or refused in one line."""
-    path = places["run"] / file
-    whole = path.read_text()
-    line = READERS[file][0].format(**places).split()
-    for place in fields_of(json.loads(whole)):
-        for odd in ODD:
-            record = json.loads(whole)
-            inner = record
-            for name in place[:-1]:
-                inner = inner[name]
-            inner[place[-1]] = odd
-            path.write_text(json.dumps(record))
-            answer = ask(line)
-            if answer.code != 0:
-                assert str(places["run"]) in answer.refuses() or "--env" in answer.err, (place, odd)
-
-
-def fields_of(record: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    if isinstance(record, dict):
-        return [each for name, value in record.items() for each in ((*place, name), *fields_of(value, (*place, name)))]
-    return []
+    answer = ask(["report", places["run"]])
+    # The checkpoint before the last takes the place of one that is damaged.
+    if not (answer.code == 0 and file.startswith("checkpoint")):
+        answer.refuses(places["run"])
 
 
 # -- a stranger's policy ---------------------------------------------------------------------------
