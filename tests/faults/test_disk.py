@@ -149,6 +149,21 @@ def test_what_a_full_disk_stopped_goes_on(name: str, places: dict[str, Path], di
     assert left.keys() <= contents(disk).keys()
 
 
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_replica_that_cannot_be_kept(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recording it takes minutes: that it cannot be kept is said before."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    monkeypatch.setenv("WAYPOST_DATA", str(disk))
+    with ExitStack() as stack:
+        stack.enter_context(small_disk(disk) if MOUNTS else nullcontext())
+        furnished(disk)
+        before = contents(disk)
+        with FAULTS[fault](disk, 1 << 20):
+            ask(["inspect", "hopper-random"]).refuses(disk)
+        check_kept(before, disk)
+
+
 # -- names that lead nowhere ------------------------------------------------------------------------
 
 
