@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := runs/demo
 
-.PHONY: demo test slow lint types check crosscheck bench bench-data clean
+.PHONY: demo test slow lint types audit check crosscheck bench bench-data clean
 
 # Installed again only when what is to be installed has changed.
 $(VENV)/.installed: pyproject.toml
@@ -29,6 +29,10 @@ lint: $(VENV)/.installed
 
 types: $(VENV)/.installed
 	$(BIN)/mypy
+
+# Known vulnerabilities of what is installed: it informs, and never fails.
+audit: $(VENV)/.installed
+	@$(BIN)/python .ci/audit.py
 
 check: lint types test
 
