@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -361,6 +363,14 @@ for line in sys.stdin:
         heavy = [name for name in ("jax", "matplotlib", "mujoco", "minari") if name in sys.modules]
         print(stop.code or 0, *heavy, "after", line.strip(), file=sys.stderr)
 """
+
+
+def test_being_terminated_is_being_stopped(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by Ctrl-C, so that what was being written is cleaned up."""
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr("waypost.cli.handlers.run_list", lambda _: os.kill(os.getpid(), signal.SIGTERM))
+    assert call(capfd, "list") == (130, "", "waypost: stopped\n")
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_help_list_inspect_and_convert_do_without_jax(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -115,6 +116,19 @@ def test_any_gymnasium_environment_is_a_task_without_scores() -> None:
     assert pendulum.score(1.0) is None
     with pytest.raises(WaypostError, match="no task or Gymnasium environment is called 'Pendulum-v99'"):
         task("Pendulum-v99")
+
+
+def test_a_module_can_bring_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "brings_a_pendulum.py").write_text(
+        "import gymnasium\n"
+        "gymnasium.register('MyPendulum-v0', 'gymnasium.envs.classic_control:PendulumEnv', max_episode_steps=7)\n"
+    )
+    mine = task("brings_a_pendulum:MyPendulum-v0")
+    assert mine.horizon == 7
+    assert rollouts([Still(jnp.zeros(1))], mine, 2).lengths.tolist() == [[7, 7]]
+    with pytest.raises(WaypostError, match="'no_such_module:MyPendulum-v0' cannot be made: No module named"):
+        task("no_such_module:MyPendulum-v0")
 
 
 def test_protocols_are_checked() -> None:

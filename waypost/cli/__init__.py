@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import tyro
@@ -21,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point; exits with 2 after a mistake the user can fix or a file that fails, 130 after an interruption."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        with output.streams():
+        with output.streams(), _terminated_as_interrupted():
             code = _run(arguments)
     except InterruptedRun as stop:
         more = "" if arguments[0] in ("compare", "paper") else " and --resume"
@@ -34,6 +37,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = output.end(f"error: {output.reason(error)}", 2)
     output.close()
     sys.exit(code)
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM ends a command as Ctrl-C does: nothing half-written stays behind."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _run(arguments: list[str]) -> int:

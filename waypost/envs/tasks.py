@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from typing import Any, Literal
 
 import gymnasium as gym
@@ -166,9 +167,18 @@ TASKS: dict[str, Task] = {task.name: task for task in _catalogue()}
 
 
 def task(name: str) -> Task:
-    """The task of that name, or an unscored one for any registered Gymnasium environment."""
+    """The task of that name, or an unscored one for any registered Gymnasium environment.
+
+    "module:id" imports the module first, which registers the environment.
+    """
     if name in TASKS:
         return TASKS[name]
+    module, _, env_id = name.rpartition(":")
+    if module:
+        with simulators.making(name):
+            import_module(module)
+            gym.spec(env_id)
+        return Task(name, env_id)
     if name in gym.registry:
         return Task(name, name, stepping="simulation" if name in native.IDS else "sync")
     raise WaypostError(

@@ -39,7 +39,7 @@ class Plan(Generic[Config]):
     data: str
     """A built-in name (`waypost list`), a Minari or D4RL one, a file (.npz .hdf5 .parquet .csv), a folder, or A+B."""
     task: Annotated[str | None, arg(name="env")]
-    """Task to evaluate on: a name of `waypost list`, any Gymnasium id, or none; by default the data's own."""
+    """Task to evaluate on: a name of `waypost list`, a Gymnasium id, MODULE:ID, or none; by default the data's own."""
     steps: int
     """Updates of each agent; by default the preset's."""
     seeds: Fixed[tuple[int, ...]]
@@ -162,10 +162,10 @@ def read_plan(directory: Path) -> Plan[Any]:
 
 def same_plan(planned: Plan[Any], directory: Path) -> dict[str, Any]:
     """The config.json of a run directory, once it is certain that it holds this plan."""
-    saved, asked = read_config(directory), planned.to_json()
-    plan_from_json(saved, directory / "config.json")  # what is no plan is refused as such
-    began = _flat({name: saved.get(name) for name in asked})
-    for name, value in _flat(asked).items():
+    saved = read_config(directory)
+    # As a plan: what is none is refused as such, and what an older version did not know is as usual.
+    began = _flat(plan_from_json(saved, directory / "config.json").to_json())
+    for name, value in _flat(planned.to_json()).items():
         kept = began.get(name)
         # A path may be spelled in several ways.
         if name in ("data", "init") and kept and value and Path(kept).resolve() == Path(value).resolve():
