@@ -23,8 +23,8 @@ from waypost.studies.comparison import read_settings
 from waypost.training.plan import read_plan
 from waypost.training.runs import load_run
 
-QUICK, THOROUGH = 20, 500
-"""Cases for each of the readers."""
+QUICK, THOROUGH = 15, 500
+"""Cases for each of the readers: 210 in all, and 7000."""
 
 # -- what is changed -------------------------------------------------------------------------------
 

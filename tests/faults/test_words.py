@@ -19,6 +19,8 @@ HUGE = "99999999999999999999"
 DEEP = "[" * 100_000 + "]" * 100_000
 DIGITS = "9" * 5_000
 
+pytestmark = pytest.mark.usefixtures("cheap")
+
 # -- options ---------------------------------------------------------------------------------------
 
 OPTIONS: dict[str, list[str]] = {
