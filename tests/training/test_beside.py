@@ -16,7 +16,7 @@ from waypost.files import read_arrays
 from waypost.training import beside
 from waypost.training.callbacks import Callback
 from waypost.training.evaluation import rollouts
-from waypost.training.runs import CHECKPOINT
+from waypost.training.state import CHECKPOINT
 
 PROTOCOL = waypost.Protocol(every=10, episodes=2)
 

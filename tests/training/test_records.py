@@ -11,7 +11,7 @@ import pytest
 import waypost
 from waypost.errors import WaypostError
 from waypost.training.plan import plan, read_plan, same_plan
-from waypost.training.records import LARGEST, read_config, read_result, tables
+from waypost.training.records import LARGEST, checkpoint_record, read_config, read_result
 from waypost.training.runs import result
 
 DAMAGED = {
@@ -80,22 +80,27 @@ def test_a_plan_is_read_back_and_may_have_company(tmp_path: Path) -> None:
     assert same_plan(asked, tmp_path)["seeds"] == [3, 5]
 
 
+HEAD = {"step": 1, "seconds": 0.5}
+
+
 @pytest.mark.parametrize(
     ("record", "message"),
     [
         (None, "it must be a table of names and values, got None"),
-        ({"metrics": []}, "evaluations is missing"),
-        ({"metrics": [{"step": 1}], "evaluations": []}, "metrics[0].seed is missing"),
-        ({"metrics": [{"step": 1, "seed": 0, "loss": []}], "evaluations": []}, "neither a number nor a text"),
+        ({**HEAD, "metrics": []}, "evaluations is missing"),
+        ({"metrics": [], "evaluations": []}, "step is missing"),
+        ({**HEAD, "metrics": [{"step": 1}], "evaluations": []}, "metrics[0].seed is missing"),
+        ({**HEAD, "metrics": [{"step": 1, "seed": 0, "loss": []}], "evaluations": []}, "neither a number nor a text"),
     ],
 )
 def test_the_tables_of_a_checkpoint_are_checked(record: Any, message: str) -> None:
     with pytest.raises(WaypostError) as caught:
-        tables(record, Path("state"))
+        checkpoint_record(record, Path("state"))
     assert str(caught.value).startswith("state: ")
     assert message in str(caught.value)
     row = {"step": 1, "seed": 0, "loss": 0.5, "stage": "all", "score": None}
-    assert tables({"metrics": [row], "evaluations": [], "step": 1}, Path("state")) == ([row], [])
+    whole = {**HEAD, "metrics": [row], "evaluations": []}
+    assert checkpoint_record(whole, Path("state")) == whole
 
 
 def test_an_outcome_is_read_back(tmp_path: Path) -> None:

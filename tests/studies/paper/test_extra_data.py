@@ -105,7 +105,7 @@ def test_other_rows_are_noticed(
 ) -> None:
     """A run directory that was trained on other rows is no result of this scheme."""
     replicas(HOPPER)
-    (tmp_path / "config.json").write_text('{"fingerprint": "other"}')
+    (tmp_path / "config.json").write_text('{"algorithm": "td3bc", "config": {}, "fingerprint": "other"}')
 
     def train(self: Context, algorithm: str, data: Any, **options: Any) -> Any:
         return made(algorithm, HOPPER, [50.0], directory=tmp_path)

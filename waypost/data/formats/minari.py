@@ -285,7 +285,7 @@ def write(dataset: Dataset, path: Path, progress: Count | None = None) -> None:
     size, count = dataset.action_size or 1, dataset.action_count
     low = -np.ones(size, np.float32) if dataset.action_low is None else dataset.action_low
     high = np.ones(size, np.float32) if dataset.action_high is None else dataset.action_high
-    path = path.resolve()  # Minari does not find its files by a relative path
+    path = path.absolute()  # Minari does not find its files by a relative path
     made, temporary = make_folder(path.parent), unused_name(path)
     # A version is part of the name that Minari knows the set by.
     name = path.name if path.name.rpartition("-v")[2].isdigit() else f"{path.name}-v0"
