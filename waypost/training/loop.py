@@ -240,11 +240,19 @@ def _beginning(algorithm: Algorithm, seeds: int) -> Any:
         state = algorithm.init(first)
         return key, state if donor is None else state._replace(agent=state.agent.graft(donor))
 
-    return jax.jit(_over(seeds, begin, (0, None)))
+    return jax.jit(_over(seeds, begin, (0, None)), compiler_options=_compiler_options())
 
 
 def _compiled(algorithm: Algorithm, stage: Stage, steps: int, seeds: int) -> Any:
-    return jax.jit(_over(seeds, _chunk(algorithm, stage, steps), CHUNK_AXES), donate_argnums=0)
+    chunk = _over(seeds, _chunk(algorithm, stage, steps), CHUNK_AXES)
+    return jax.jit(chunk, donate_argnums=0, compiler_options=_compiler_options())
+
+
+def _compiler_options() -> dict[str, Any] | None:
+    """On a CPU the costlier passes of LLVM make nothing faster here: `benchmarks/compiling.py` measures them."""
+    if jax.default_backend() != "cpu" or jax.config.read("jax_disable_most_optimizations"):
+        return None
+    return {"xla_backend_optimization_level": 1}
 
 
 def _chunk(algorithm: Algorithm, stage: Stage, steps: int) -> Callable[..., Any]:
