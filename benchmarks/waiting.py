@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 MAZE, EPISODES, SEED = "antmaze-medium-play", 100, 12_345
-RECORDED = {"hopper-medium": 40_000, "halfcheetah-medium": 40_000, "walker2d-medium": 40_000, MAZE: 20_000}
+RECORDED = {"hopper-medium": 120_000, "halfcheetah-medium": 120_000, "walker2d-medium": 120_000, MAZE: 80_000}
 FIRST_STEPS = """
 import os, sys, time
 from waypost.cli import bar, main

@@ -209,7 +209,7 @@ def test_progress_grows_to_the_total() -> None:
     calls: list[tuple[int, int]] = []
     collect("hopper-random", 1500, workers=1, progress=lambda done, total: calls.append((done, total)))
     assert calls == sorted(calls)
-    assert len(calls) > 2
+    assert len(calls) > 1
     assert calls[-1] == (1500, 1500)
 
 

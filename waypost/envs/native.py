@@ -62,6 +62,7 @@ class Batch(gym.vector.VectorEnv[Any, Any, Any]):
         self._data = [mujoco.MjData(self.model) for _ in range(num_envs)]
         # Views into MuJoCo's memory, which stays where it is.
         self._views = [[getattr(data, name) for data in self._data] for name in ("qpos", "qvel", "ctrl")]
+        self._positions, self._velocities = np.zeros((num_envs, self.model.nq)), np.zeros((num_envs, self.model.nv))
         self._generators: list[np.random.Generator | None] = [None] * num_envs
         self._limit = (env.spec and env.spec.max_episode_steps) or np.inf
         self._elapsed, self._over = np.zeros(num_envs, np.int64), np.ones(num_envs, bool)
@@ -84,27 +85,28 @@ class Batch(gym.vector.VectorEnv[Any, Any, Any]):
             self._clear(self.model, data)
             data.qpos[:], data.qvel[:] = self.start(generator, None if positions is None else positions[i])
             self._forward(self.model, data)
+            self._positions[i], self._velocities[i] = data.qpos, data.qvel
         self._elapsed[mask], self._over[mask] = 0, False
-        return self.observe(*self._state()), {"success": np.zeros(self.num_envs, bool)}
+        observations = self.observe(self._positions, self._velocities)
+        return observations, {"success": np.zeros(self.num_envs, bool)}
 
     def step(self, actions: Any) -> tuple[Any, Doubles, Flags, Flags, dict[str, Any]]:
         """Move everywhere but where an episode is over."""
-        before, _ = self._state()
-        running, actions = np.flatnonzero(~self._over).tolist(), np.asarray(actions)
+        moved, actions, before = ~self._over, np.asarray(actions), self._positions.copy()
+        running = np.flatnonzero(moved).tolist()
         waiting = iter(running)
         if self._pool is None:
             self._advance(waiting, actions)
         else:
             # Whoever is free takes the next: some take longer than others.
             list(self._pool.map(self._advance, [waiting] * self._threads, [actions] * self._threads))
-        self._elapsed[running] += 1
-        positions, velocities = self._state()
-        moved = ~self._over
-        rewards, terminated, success = self.outcome(before, positions, velocities, actions)
+        self._elapsed += moved
+        rewards, terminated, success = self.outcome(before, self._positions, self._velocities, actions)
         terminated, truncated = terminated & moved, (self._elapsed >= self._limit) & moved
         self._over |= terminated | truncated
         infos = {} if success is None else {"success": success & moved}
-        return self.observe(positions, velocities), np.where(moved, rewards, 0.0), terminated, truncated, infos
+        observations = self.observe(self._positions, self._velocities)
+        return observations, np.where(moved, rewards, 0.0), terminated, truncated, infos
 
     def _advance(self, waiting: Iterator[int], actions: NDArray[Any]) -> None:
         positions, velocities, controls = self._views
@@ -112,9 +114,7 @@ class Batch(gym.vector.VectorEnv[Any, Any, Any]):
             self.before_step(self._data[i], velocities[i])
             controls[i][:] = actions[i]
             self._step(self.model_at(positions[i]), self._data[i], self.frame_skip)
-
-    def _state(self) -> tuple[Doubles, Doubles]:
-        return np.stack(self._views[0]), np.stack(self._views[1])
+            self._positions[i], self._velocities[i] = positions[i], velocities[i]
 
     def close_extras(self, **kwargs: Any) -> None:
         if self._pool is not None:

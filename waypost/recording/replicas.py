@@ -125,7 +125,7 @@ def collect(
         """Units as long as a stage needs them: they run to the end of an episode, so the last ones may not be."""
         for stage, (start, end) in enumerate(pairwise(edges)):
             leasts = [min(UNIT, end - first) for first in range(start, end, UNIT)]
-            together = min(TOGETHER, -(-len(leasts) // (4 * workers)))  # few, or nobody sees how far it is
+            together = min(TOGETHER, -(-len(leasts) // (2 * workers)))  # in two goes at least, to show how far it is
             for unit in range(0, len(leasts), together):
                 if free[stage] < end:
                     some = leasts[unit : unit + together]
@@ -167,7 +167,7 @@ def record_units(name: str, stage: int, unit: int, seed: int, leasts: list[int])
     reset_seeds: list[int | None] = [int(rng.integers(2**31)) for rng in generators]
     actors = [scene.actor(rng) for rng in generators]
     active, begins, recorded = np.ones(count, bool), np.ones(count, bool), np.zeros(count, int)
-    steps: list[dict[str, np.ndarray]] = []
+    steps: list[tuple[np.ndarray, ...]] = []
     with closing(native.make(scene.env_id, count, threads=1)) as envs:
         while active.any():
             if begins.any():
@@ -179,15 +179,14 @@ def record_units(name: str, stage: int, unit: int, seed: int, leasts: list[int])
             actions[which] = type(actors[0]).act([actors[i] for i in which], observations[which])
             seen, rewards, terminated, truncated, _ = envs.step(actions)
             following = seen.astype(np.float32)
-            arrived = np.array([actor.arrived(row) for actor, row in zip(actors, following, strict=True)])
-            step = {"observations": observations, "next_observations": following, "actions": actions}
-            ended = terminated | truncated | arrived
-            step |= {"rewards": rewards.astype(np.float32), "terminals": terminated, "timeouts": ended & ~terminated}
-            steps.append(step | {"active": active.copy()})
+            ended = terminated | truncated
+            ended |= [actor.arrived(row) for actor, row in zip(actors, following, strict=True)]
+            steps.append((observations, following, actions, rewards, terminated, ended & ~terminated, active.copy()))
             recorded += active
             begins = active & ended & (recorded < leasts)
             active &= ~ended | begins
             observations = following
-    columns = {name: np.stack([step[name] for step in steps], axis=1) for name in steps[0]}
-    kept = columns.pop("active")
-    return {name: values[kept] for name, values in columns.items()}
+    names = ("observations", "next_observations", "actions", "rewards", "terminals", "timeouts")
+    *columns, kept = (np.stack(values, axis=1) for values in zip(*steps, strict=True))
+    found = {name: values[kept] for name, values in zip(names, columns, strict=True)}
+    return found | {"rewards": found["rewards"].astype(np.float32)}
