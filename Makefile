@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := runs/demo
 
-.PHONY: demo test slow lint types audit check crosscheck bench bench-data clean
+.PHONY: demo test slow lint types audit check crosscheck bench bench-waiting bench-scaling bench-data clean
 
 # Installed again only when what is to be installed has changed.
 $(VENV)/.installed: pyproject.toml
@@ -54,6 +54,15 @@ crosscheck: $(VENV)/.installed .venv-d3rlpy/.installed
 bench: $(VENV)/.installed .venv-d3rlpy/.installed
 	$(BIN)/python -c 'import torch' 2>/dev/null || $(BIN)/python -m pip install --quiet 'torch==2.13.0'
 	$(BIN)/python benchmarks/bench.py
+
+# What a person waits for besides the updates: evaluating, recording, starting.
+bench-waiting: $(VENV)/.installed
+	$(BIN)/python benchmarks/waiting.py
+
+# How the cost of an update grows, and how long the first training of each algorithm compiles.
+bench-scaling: $(VENV)/.installed
+	$(BIN)/python benchmarks/scaling.py docs/images/scaling.png
+	$(BIN)/python benchmarks/compiling.py
 
 # Reading a million transitions; learning from ten million that are not in memory.
 bench-data: $(VENV)/.installed
