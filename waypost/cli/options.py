@@ -133,8 +133,8 @@ class Demo:
 
     out: Path = Path("runs/demo")
     """Run directory."""
-    steps: int | None = None
-    """Updates; by default the preset's."""
+    steps: int = 45_000
+    """Updates; the preset has more."""
     seeds: int = 1
     """How many agents to train at once."""
     resume: bool = False
