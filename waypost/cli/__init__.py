@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = output.end(f"stopped and saved at step {stop.step}; continue with the same command{more}", 130)
     except KeyboardInterrupt:
         code = output.end("stopped", 130)
-    except BrokenPipeError:  # whoever read the output has seen enough
+    except BrokenPipeError:  # the reader of the output has seen enough
         code = 1
     except (WaypostError, OSError, MemoryError, RecursionError, UnicodeError) as error:
         code = output.end(f"error: {output.reason(error)}", 2)

@@ -98,7 +98,7 @@ class Batch(gym.vector.VectorEnv[Any, Any, Any]):
         if self._pool is None:
             self._advance(waiting, actions)
         else:
-            # Whoever is free takes the next: some take longer than others.
+            # A thread that is free takes the next one: some take longer than others.
             list(self._pool.map(self._advance, [waiting] * self._threads, [actions] * self._threads))
         self._elapsed += moved
         rewards, terminated, success = self.outcome(before, self._positions, self._velocities, actions)

@@ -93,7 +93,7 @@ def claimed(directory: Path, resume: bool) -> Iterator[Claim]:
 def _tidy_up(claim: Claim, made: list[Path]) -> None:
     """Remove a directory that was made for this claim, if nothing was saved in it.
 
-    Whoever waits for the old lock file notices that it is gone, see `_claim`.
+    A process that waits for the old lock file notices that it is gone, see `_claim`.
     """
     if made and claim.held and [path.name for path in claim.directory.iterdir()] == [LOCK]:
         with suppress(OSError):

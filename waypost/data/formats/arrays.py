@@ -94,7 +94,7 @@ def read_facts(facts: Any) -> dict[str, Any]:
     if not all(isinstance(name, str) for name in names):
         raise ValueError("task and observation_names must be text")
     if task is not None and ":" in task:
-        # Gymnasium imports what stands before a colon; whoever gave the file must not choose code to run.
+        # Gymnasium imports what stands before a colon; the giver of a file must not choose code to run.
         raise ValueError(f"the task {task[:80]!r} names a module; name it yourself with --env")
     if not isinstance(count, int | None) or isinstance(count, bool):
         raise ValueError("action_count must be a whole number")

@@ -45,8 +45,8 @@ def _opened(path: Path) -> Iterator[tuple[Fields, Any]]:
 def visit_arrays(file: h5py.File, path: Path, visit: Callable[[str, h5py.Dataset], None], most: int) -> None:
     """Visit every array by its path in the file, each once, in the order of their names.
 
-    HDF5 can take a group, an array or its raw bytes from any other file that the reader may read. Whoever gives a
-    file away could so get the contents of others into the data: this is refused, and only hard links are followed.
+    HDF5 can take a group, an array or its raw bytes from any other file that the reader may read. The giver of a
+    file could get the contents of others into the data that way: it is refused, and only hard links are followed.
     At most so many entries are possible, as each takes time.
     """
     seen: set[Any] = set()
