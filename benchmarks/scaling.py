@@ -91,7 +91,7 @@ def draw(found: list[dict[str, Any]], path: Path) -> None:
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(2, len(VARIED), figsize=(15, 5.4), sharex="col", layout="constrained")
+    figure, axes = plt.subplots(2, len(VARIED), figsize=(15, 5.6), sharex="col", sharey="row", layout="constrained")
     for column, what in enumerate(VARIED):
         each = [point for point in found if point["varied"] == what]
         values = [point[what] for point in each]
@@ -102,6 +102,7 @@ def draw(found: list[dict[str, Any]], path: Path) -> None:
                 low, high = np.array([point["quartiles"] for point in each]).T
                 axis.fill_between(values, low, high, color="#2b6cb0", alpha=0.25, linewidth=0)
             axis.set(xscale="log", yscale="log")
+            axis.yaxis.set_major_formatter("{x:g}")
             axis.axvline(COMMON[what], color="0.8", linewidth=1, zorder=0)
             axis.grid(alpha=0.3)
             if column == 0:

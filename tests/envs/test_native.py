@@ -71,7 +71,8 @@ def test_the_number_of_threads_changes_nothing(threads: int) -> None:
 
 def reference_steps() -> list[np.ndarray]:
     by_hand: dict[str, Any] = {"autoreset_mode": gym.vector.AutoresetMode.DISABLED}
-    envs, rng = gym.make_vec("HalfCheetah-v5", 4, "sync", vector_kwargs=by_hand), np.random.default_rng(1)
+    with simulators.making("HalfCheetah-v5"):
+        envs, rng = gym.make_vec("HalfCheetah-v5", 4, "sync", vector_kwargs=by_hand), np.random.default_rng(1)
     envs.reset(seed=3)
     return [np.array(envs.step(actions_of(envs, rng))[0]) for _ in range(20)]
 
