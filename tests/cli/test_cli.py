@@ -373,6 +373,20 @@ def test_being_terminated_is_being_stopped(capfd: pytest.CaptureFixture[str], mo
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+def test_an_interrupted_training_says_how_to_continue(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def stopped(*_: object) -> None:
+        raise waypost.InterruptedRun(7)
+
+    monkeypatch.setattr("waypost.training.trainer.execute", stopped)
+    code, _, errors = call(capfd, "demo", "--out", tmp_path / "run")
+    assert (code, errors.splitlines()[-1]) == (
+        130,
+        "waypost: stopped and saved at step 7; continue with the same command and --resume",
+    )
+
+
 def test_help_list_inspect_and_convert_do_without_jax(tmp_path: Path) -> None:
     """They answer at once; a training would load it."""
     lines = ["--help", "train --help", "list --json", "inspect t-maze", f"convert t-maze {tmp_path / 'out.npz'}"]

@@ -302,6 +302,7 @@ def interrupted(tmp_path: Path) -> Path:
     return out
 
 
+@pytest.mark.slow  # tests/faults/test_kills.py has the short version
 def test_an_interrupted_run_that_is_killed_later_resumes_to_the_same_bits(undisturbed: Path, interrupted: Path) -> None:
     kill_and_finish(interrupted, undisturbed, (saved_step(interrupted) + 150,))
 
