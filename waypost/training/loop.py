@@ -249,7 +249,7 @@ def _compiled(algorithm: Algorithm, stage: Stage, steps: int, seeds: int) -> Any
 
 
 def _compiler_options() -> dict[str, Any] | None:
-    """On a CPU the costlier passes of LLVM make nothing faster here: `benchmarks/compiling.py` measures them."""
+    """On a CPU without LLVM's costliest passes, which take long and make no update faster: most of it is products."""
     if jax.default_backend() != "cpu" or jax.config.read("jax_disable_most_optimizations"):
         return None
     return {"xla_backend_optimization_level": 1}
