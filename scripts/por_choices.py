@@ -20,7 +20,7 @@ import waypost
 from waypost.cli.bar import TrainingBar
 from waypost.cli.screen import screen
 from waypost.envs.tasks import Protocol
-from waypost.files import read_json
+from waypost.training.records import read_result
 
 SEEDS = (100, 101, 102)
 FORMS = ("state", "displacement")
@@ -76,7 +76,7 @@ def main() -> None:
                 **COMMON,
                 **SETTINGS[data],
             )
-        result = read_json(out / "result.json")
+        result = read_result(out)
         scores = [each["score"] for each in result["per_seed"]]
         rows.append(
             [data, form, scaling, rate, round(result["mean"]["score"], 1), *(round(score, 1) for score in scores)]

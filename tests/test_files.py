@@ -20,7 +20,7 @@ from waypost.errors import DamagedFile, WaypostError
 from waypost.files import (
     discard_partials,
     read_arrays,
-    read_json,
+    reading,
     replacing,
     unused_name,
     writable,
@@ -301,5 +301,8 @@ def test_a_file_one_may_not_read_is_not_called_damaged(tmp_path: Path, monkeypat
 
     (tmp_path / "config.json").write_text("{}")
     monkeypatch.setattr(Path, "open", refuse)
-    with pytest.raises(WaypostError, match=r"config.json: cannot be read \(Permission denied\)"):
-        read_json(tmp_path / "config.json")
+    with (
+        pytest.raises(WaypostError, match=r"config.json: cannot be read \(Permission denied\)"),
+        reading(tmp_path / "config.json", "a JSON file"),
+    ):
+        pass

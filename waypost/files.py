@@ -233,11 +233,6 @@ def write_json(path: Path, record: Any) -> None:
     write_text(path, json_text(record))
 
 
-def read_json(path: Path) -> Any:
-    with reading(path, "a JSON file"):
-        return json.loads(path.read_text(encoding="utf-8"))
-
-
 def write_arrays(path: Path, arrays: dict[str, np.ndarray], record: Any = None, keep: Path | None = None) -> None:
     """One safetensors file with the arrays and, in its header, a JSON record and a checksum of all."""
     # As the file stores them: the checksum is of what is read back.

@@ -37,7 +37,7 @@ def header(*shape: int) -> bytes:
 
 
 def packed(path: Path, blocks: int, name: str = "observations.npy", begin: bytes | None = None) -> None:
-    """An archive with so many blocks of 16 MB of zeros, made without packing each of them anew."""
+    """An archive with so many blocks of 16 MB of zeros, made by packing only one of them."""
     block = bytes(1 << 24)
     packer, size = zlib.compressobj(1, zlib.DEFLATED, -15), blocks << 24
     begin = header(size // 4, 1) if begin is None else begin
