@@ -17,7 +17,7 @@ import numpy as np
 import tyro
 
 import waypost
-from waypost.agents.por import PORAgent
+from waypost.agents.guided import GuidedAgent
 from waypost.envs.mazes import ANT_SCALE
 from waypost.training.evaluation import rollouts
 
@@ -54,7 +54,7 @@ def errors(policy: waypost.Policy, dataset: waypost.Dataset) -> dict[str, float 
     rows = np.random.default_rng(0).choice(len(dataset), min(ROWS, len(dataset)), replace=False)
     states, actions = dataset.observations[rows], dataset.require("actions")[rows]
     told = None
-    if isinstance(policy.agent, PORAgent) and policy.agent.executor is not None:
+    if isinstance(policy.agent, GuidedAgent) and policy.agent.executor is not None:
         told = np.asarray(policy.agent.executor(states, dataset.next_observations[rows]))
     return {
         "error": float(np.mean((policy.act(states) - actions) ** 2)),

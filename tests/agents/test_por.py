@@ -18,7 +18,8 @@ from oracles import HIGH, LOW, ROWS, UNSEEN_TERMINAL, UNSEEN_TIMEOUT, Oracle, ch
 
 from waypost.agents import bc
 from waypost.agents.agent import Spec
-from waypost.agents.por import POR, Config, PORAgent, State
+from waypost.agents.guided import GuidedAgent
+from waypost.agents.por import POR, Config, State
 from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
 from waypost.training.loop import Learner
@@ -536,7 +537,7 @@ def test_batch_size_is_the_number_of_rows_an_update_sees() -> None:
 FORMS = [(form, scaling) for form in ("state", "displacement") for scaling in ("none", "standardise")]
 
 
-def built(**settings: Any) -> PORAgent:
+def built(**settings: Any) -> GuidedAgent:
     config = small(**settings)
     return begin(config, walks())[2].agent
 
@@ -697,7 +698,7 @@ def test_other_step_sizes_stay(settings: dict[str, Any], part: str, rate: float)
 # -- parts by themselves -------------------------------------------------------------------------------------------
 
 
-def trained(config: Config, data: Dataset) -> PORAgent:
+def trained(config: Config, data: Dataset) -> GuidedAgent:
     algorithm, batch, state = begin(config, data)
     for stage in algorithm.stages:
         for _ in range(2):
@@ -855,7 +856,7 @@ def test_por_goes_to_the_goal_where_the_data_go_both_ways() -> None:
     inner = data.observations[::2]
 
     @jax.jit
-    def answers(agent: PORAgent) -> tuple[jax.Array, ...]:
+    def answers(agent: GuidedAgent) -> tuple[jax.Array, ...]:
         reached = agent.executor(data.observations, data.next_observations)
         return reached[:, 0], agent.value(inner), agent.guide(inner), agent.act(inner)[0]
 

@@ -13,8 +13,9 @@ import pytest
 
 import waypost
 from waypost.agents.agent import Spec
+from waypost.agents.guided import GuidedAgent
 from waypost.agents.nets import Continuous, Direction, Scaling
-from waypost.agents.por import Config, Executor, PORAgent
+from waypost.agents.por import Config, Executor
 from waypost.cli import main
 from waypost.data.dataset import Dataset
 from waypost.report.diagnosis import write_diagnosis
@@ -71,9 +72,9 @@ def world() -> Dataset:
 def policy(mistake: float = 0.0) -> Policy:
     identity = Scaling(np.zeros(2), np.ones(2))
     net: Any = Exact(mistake)
-    executor = Executor(identity, Direction(identity, "state"), net, Continuous(LOW, HIGH), (0, 1))
+    executor = Executor(net, Continuous(LOW, HIGH), (0, 1), identity, Direction(identity, "state"))
     parts: Any = (Far(), East(), executor)
-    return Policy("por", Config(inverse_temperature=7.0), Spec(2, 2, tuple(LOW), tuple(HIGH)), PORAgent(*parts))
+    return Policy("por", Config(inverse_temperature=7.0), Spec(2, 2, tuple(LOW), tuple(HIGH)), GuidedAgent(*parts))
 
 
 def measured(data: Dataset, mistake: float = 0.0) -> Diagnosis:

@@ -66,7 +66,7 @@ def test_what_was_saved_is_loaded(folder: Path, made: list[Policy]) -> None:
         ("format", 2, "format must be 1, got 2"),
         ("algorithm", ["por"], "algorithm must be a text, got ['por']"),
         ("algorithm", "xx", "no algorithm is called 'xx'"),
-        ("missing", ["agent"], "'agent' cannot be missing from a PORAgent"),
+        ("missing", ["agent"], "'agent' cannot be missing from a GuidedAgent"),
         ("missing", ["executor"], "is not part of such an agent"),
         ("config.value_hidden", [2] * 3_000, "value_hidden must have 100 numbers or fewer, got 3000"),
         ("config.value_hidden", [2**20] * 3, "the networks would take"),

@@ -87,16 +87,26 @@ without_convention = partial(Entry, conventions=dict.fromkeys(("goal", "centred-
 """The same for methods that are given the environment's own rewards when they act, or that read none."""
 ACTIONS = frozenset({"actions"})
 
+PARTS = {
+    "actions": "V and the guide train without: --training guide, with --init RUN for another run's executor",
+    "rewards": "the executor trains without: --training executor",
+}
+"""What algorithms with a guide and an executor can train without a column."""
+
 ENTRIES = (
     Entry(
         "por",
         "policy-guided offline RL: value, guide and executor (Xu et al. 2022)",
         ".por:POR",
         discrete=True,
-        without={
-            "actions": "V and the guide train without: --training guide, with --init RUN for another run's executor",
-            "rewards": "the executor trains without: --training executor",
-        },
+        without=PARTS,
+    ),
+    Entry(
+        "waypoint",
+        "POR that looks several steps ahead, in the directions in which the system drifts",
+        ".waypoint:Waypoint",
+        discrete=True,
+        without=PARTS,
     ),
     Entry("bc", "behaviour cloning: do what the data did", ".bc:BC", ACTIONS, discrete=True),
     Entry(

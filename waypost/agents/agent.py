@@ -79,6 +79,10 @@ class Spec:
         for name, numbers in spec.statistics.items():
             if name.startswith(("observation_", "direction_")) and len(numbers) != spec.observation_size:
                 raise WaypostError(f"spec.statistics.{name} must have a number for each column of the observation")
+            if name in ("waypoint_directions", "waypoint_lift"):
+                needed = spec.observation_size * len(spec.statistics.get("waypoint_mean", ()))
+                if len(numbers) != needed:
+                    raise WaypostError(f"spec.statistics.{name} must have {needed} numbers, got {len(numbers)}")
             if name.endswith("_std") and min(numbers, default=1.0) <= 0:
                 raise WaypostError(f"spec.statistics.{name} must be more than 0")
         return spec

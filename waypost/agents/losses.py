@@ -38,6 +38,13 @@ def exponential_weight(residuals: Array, inverse_temperature: float, cap: float)
     return jax.lax.stop_gradient(jnp.exp(exponent))
 
 
+def standardised(residuals: Array, mask: Array) -> Array:
+    """Residuals with mean 0 and standard deviation 1 over the rows whose mask is 1; constants: no gradient flows."""
+    residuals = jax.lax.stop_gradient(residuals)
+    centred = residuals - masked_mean(residuals, mask)
+    return centred / jnp.sqrt(masked_mean(centred**2, mask) + 1e-12)
+
+
 def gaussian_log_likelihood(mean: Array, log_std: Array, x: Array) -> Array:
     """(6, 7): log N(x; mean, diag(exp(log_std))^2), summed over the last axis."""
     z = (x - mean) * jnp.exp(-log_std)

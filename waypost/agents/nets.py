@@ -174,6 +174,11 @@ class Gaussian(eqx.Module):
     def log_likelihood(self, x: Array, outcomes: Array) -> Array:
         return losses.gaussian_log_likelihood(*self(x), outcomes)
 
+    def near(self, x: Array, key: Array, noise: float) -> Array:
+        """The mode, moved by a share of the Gaussian's spread: a sample where `noise` is 1."""
+        mean, log_std = self(x)
+        return mean + noise * jnp.exp(log_std) * jax.random.normal(key, mean.shape)
+
     def mode(self, x: Array) -> Array:
         mean = self.mean(x)
         return jnp.tanh(mean) if self.squashed else mean
@@ -189,6 +194,12 @@ class Categorical(eqx.Module):
 
     def log_likelihood(self, x: Array, outcomes: Array) -> Array:
         return jnp.sum(outcomes * jax.nn.log_softmax(self.logits(x)), axis=-1)
+
+    def near(self, x: Array, key: Array, noise: float) -> Array:
+        """The mode of logits moved by a share of Gumbel noise: a sample where `noise` is 1."""
+        logits = self.logits(x)
+        moved = logits + noise * jax.random.gumbel(key, logits.shape)
+        return jax.nn.one_hot(moved.argmax(axis=-1), logits.shape[-1])
 
     def mode(self, x: Array) -> Array:
         logits = self.logits(x)

@@ -28,19 +28,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, cast
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
 from waypost.agents import losses
-from waypost.agents.agent import Agent, Algorithm, Array, Batch, Descent, Memory, Metrics, Settings, Spec, Stage, have
-from waypost.agents.nets import Categorical, Continuous, Direction, Discrete, Gaussian, Scaling, Twin, policy
+from waypost.agents.agent import Agent, Algorithm, Array, Batch, Descent, Metrics, Settings, Spec, Stage, have
+from waypost.agents.guided import ExecutorPart, GuidedAgent, GuidePart, ValuePart
+from waypost.agents.nets import Direction, Gaussian, Scaling, Twin, policy
 from waypost.agents.settings import POSITIVE, Rule
 from waypost.data import prepare
 from waypost.data.dataset import Dataset
-from waypost.errors import WaypostError
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ class Config(Settings):
         return {"tau": POSITIVE} if self.value_objective == "sparse" else {}
 
 
-class Value(eqx.Module):
+class Value(ValuePart):
     """V(s), two networks."""
 
     scaling: Scaling
@@ -111,11 +110,8 @@ class Value(eqx.Module):
     def both(self, observations: Array) -> Array:
         return self.net(self.scaling(observations))
 
-    def __call__(self, observations: Array) -> Array:
-        return self.both(observations).min(axis=0)
 
-
-class Guide(eqx.Module):
+class Guide(GuidePart):
     """g(s'|s): a Gaussian over encoded next states."""
 
     scaling: Scaling
@@ -129,52 +125,19 @@ class Guide(eqx.Module):
         return self.net.log_likelihood(self.scaling(observations), self.direction.encode(observations, goals))
 
 
-class Executor(eqx.Module):
-    """pi(a|s,s'): a Gaussian over actions scaled to [-1, 1], or a choice of one, reading some columns of s and s'."""
+class Executor(ExecutorPart):
+    """pi(a|s,s'), (8): a Gaussian over actions scaled to [-1, 1], or a choice of one; it may read some columns only."""
 
     scaling: Scaling
     direction: Direction
-    net: Gaussian | Categorical
-    actions: Continuous | Discrete
-    columns: tuple[int, ...] = eqx.field(static=True)
 
     def inputs(self, observations: Array, goals: Array) -> Array:
         s, goal = (x[:, np.array(self.columns)] for x in (observations, goals))
         return jnp.concatenate([self.scaling(s), self.direction.encode(s, goal)], axis=-1)
 
-    def __call__(self, observations: Array, goals: Array) -> Array:
-        """(8): the likeliest action, inside the bounds."""
-        return self.actions.action(self.net.mode(self.inputs(observations, goals)))
-
-    def log_likelihood(self, observations: Array, goals: Array, actions: Array) -> Array:
-        return self.net.log_likelihood(self.inputs(observations, goals), self.actions.scale(actions))
-
-
-class PORAgent(Agent):
-    """The three parts together; one that was not trained is None."""
-
-    value_part: Value | None
-    guide_part: Guide | None
-    executor: Executor | None
-
-    def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
-        return have(self.executor, "executor")(observations, self.guide(observations)), memory
-
-    def guide(self, observations: Array) -> Array:
-        return have(self.guide_part, "guide")(observations)
-
-    def value(self, observations: Array) -> Array:
-        return have(self.value_part, "value function")(observations)
-
-    def graft(self, donor: Agent) -> PORAgent:
-        if not isinstance(donor, PORAgent):
-            raise WaypostError("parts of a POR agent can only come from another POR agent")
-        value, guide = self.value_part or donor.value_part, self.guide_part or donor.guide_part
-        return PORAgent(value, guide, self.executor or donor.executor)
-
 
 class State(NamedTuple):
-    agent: PORAgent
+    agent: GuidedAgent
     target: Twin | None
     """V', the moving average of V's networks."""
     behaviour: Gaussian | None
@@ -238,10 +201,10 @@ class POR(Algorithm):
         guide = nets["guide"] and Guide(
             spec.scaling("observation"), direction(spec.scaling("direction")), nets["guide"]
         )
-        executor = nets["executor"] and Executor(*scalings, nets["executor"], spec.actions, inputs)
+        executor = nets["executor"] and Executor(nets["executor"], spec.actions, inputs, *scalings)
         target, behaviour = jax.tree.map(jnp.copy, nets["value"]), nets["behaviour"]
         optimisers = {part: self.optimisers[part].init(nets[part]) for part in sorted(parts)}
-        return State(PORAgent(value, guide, executor), target, behaviour, optimisers)
+        return State(GuidedAgent(value, guide, executor), target, behaviour, optimisers)
 
     @classmethod
     def build(cls, config: Config, spec: Spec) -> Agent:
@@ -296,4 +259,4 @@ class POR(Algorithm):
         if "executor" in stage.parts:
             w = weights() if config.executor_weighted else 1.0
             executor = step("executor", executor, lambda pi: -mean(w * pi.log_likelihood(s, goals, a)))  # (7)
-        return State(PORAgent(value, guide, executor), target, behaviour, descent.states), descent.metrics
+        return State(GuidedAgent(value, guide, executor), target, behaviour, descent.states), descent.metrics

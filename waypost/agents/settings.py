@@ -34,8 +34,9 @@ RULES: Mapping[str, Rule] = {
         ("minimum_share", Rule("be in [0, 1]", lambda x: 0 <= x <= 1)),
         ("weight_cap latent_clip sample_clip gradient_clip bandwidth return_scale", POSITIVE),
         ("batch_size horizon samples *candidates policy_period context layers heads", AT_LEAST_1),
+        ("drift", Rule("be in [0, 1]", lambda x: 0 <= x <= 1)),
         ("*learning_rate *_steps *_weight *threshold target_noise*", AT_LEAST_0),
-        ("inverse_temperature perturbation latent weight_decay", AT_LEAST_0),
+        ("inverse_temperature perturbation latent weight_decay backup action_noise", AT_LEAST_0),
         ("*hidden", Rule("have 1 or more units in each layer", lambda sizes: all(units >= 1 for units in sizes))),
     )
     for pattern in patterns.split()

@@ -75,14 +75,56 @@ def goals(dataset: Dataset, horizon: int, discount: float) -> Arrays:
     reached = np.maximum(reached, rows)
     arrays = {"goals": dataset.next_observations[reached], "aimed": aimed.astype(np.float32)}
     if dataset.rewards is not None:
-        earned = np.zeros(len(dataset))
-        for ahead in range(min(horizon, int(dataset.episode_lengths.max()))):
-            row = np.minimum(rows + ahead, reached)
-            earned += np.where(rows + ahead <= reached, discount**ahead * dataset.rewards[row], 0.0)
-        arrays["goal_rewards"] = earned.astype(np.float32)
+        arrays["goal_rewards"] = _earned(dataset.rewards, reached, discount).astype(np.float32)
         left = discount ** (reached - rows + 1.0)
         arrays["goal_discounts"] = np.where(dataset.terminals[reached], 0.0, left).astype(np.float32)
     return arrays
+
+
+def waypoints(dataset: Dataset, horizon: int, backup: int, discount: float) -> Arrays:
+    """(s, s') of every row, where its waypoint is and what V learns from: `horizon` and `backup` steps on.
+
+    `ahead` and `value_ahead` are how many rows further on the row lies whose next state is meant. The rewards on the
+    way there and gamma^steps (1 - terminal) go with each. A row is `aimed` where its waypoint is real, and `known`
+    where V's next state is or does not matter.
+    """
+    arrays = {"observations": dataset.observations, "next_observations": dataset.next_observations}
+    for prefix, ahead, mask, steps in (
+        ("goal", "ahead", "aimed", horizon),
+        ("value", "value_ahead", "known", backup),
+    ):
+        usable = dataset.next_valid if mask == "aimed" else dataset.next_valid | dataset.terminals
+        arrays |= _ahead(dataset, steps, discount, usable, prefix, ahead, mask)
+    if not arrays["aimed"].any():
+        raise WaypostError(f"{dataset.name}: no transition has a real next state; nothing to learn from")
+    return arrays
+
+
+def _ahead(
+    dataset: Dataset, steps: int, discount: float, usable: np.ndarray, prefix: str, ahead: str, mask: str
+) -> Arrays:
+    """So many steps on, or to the episode's end; a row earlier where the row there is not usable."""
+    rows = np.arange(len(dataset))
+    reached = np.minimum(rows + steps - 1, dataset.last_row)
+    reached = np.where(usable[reached], reached, reached - 1)
+    there = reached >= rows
+    reached = np.maximum(reached, rows)
+    arrays = {ahead: (reached - rows).astype(np.int32), mask: there.astype(np.float32)}
+    if dataset.rewards is not None:
+        arrays[f"{prefix}_rewards"] = _earned(dataset.rewards, reached, discount).astype(np.float32)
+        left = discount ** (reached - rows + 1.0)
+        arrays[f"{prefix}_discounts"] = np.where(dataset.terminals[reached], 0.0, left).astype(np.float32)
+    return arrays
+
+
+def _earned(rewards: np.ndarray, reached: np.ndarray, discount: float) -> np.ndarray:
+    """The discounted rewards from each row to the one it reaches, both included."""
+    rows = np.arange(len(reached))
+    earned = np.zeros(len(reached))
+    for later in range(int((reached - rows).max(initial=0)) + 1):
+        row = np.minimum(rows + later, reached)
+        earned += np.where(rows + later <= reached, discount**later * rewards[row], 0.0)
+    return earned
 
 
 def check_columns(dataset: Dataset, setting: str, columns: Sequence[int]) -> None:
@@ -104,12 +146,16 @@ def observation_scaling(dataset: Dataset, scaled: bool, least: float = 0.0) -> A
 
 
 def displacement_moments(arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
-    """Of the way to the goals: mean and a standard deviation so large that no displacement is more than 10 of it.
+    """Of the way to the goals: mean and standard deviation."""
+    goals = arrays.get("goals", arrays["next_observations"])
+    return way_moments((goals - arrays["observations"])[arrays["aimed"] > 0])
+
+
+def way_moments(ways: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and a standard deviation so large that no way is more than 10 of it.
 
     A column that hardly ever changes (a key picked up once in 4000 rows) would otherwise have changes of 60
     standard deviations, and their squared errors would drown all others.
     """
-    goals = arrays.get("goals", arrays["next_observations"])
-    displacements = (goals - arrays["observations"])[arrays["aimed"] > 0]
-    mean, std = moments(displacements)
-    return mean, np.maximum(std, np.abs(displacements - mean).max(axis=0) / 10.0)
+    mean, std = moments(ways)
+    return mean, np.maximum(std, np.abs(ways - mean).max(axis=0) / 10.0)

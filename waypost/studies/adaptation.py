@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from waypost.agents.por import PORAgent
+from waypost.agents.guided import GuidedAgent
 from waypost.data.dataset import Dataset
 from waypost.data.sources import load, recorded_task
 from waypost.envs.tasks import task as find_task
@@ -75,7 +75,7 @@ def adapt(
     steps, seeds, settings    by default the run's
     """
     before, donor = read_plan(Path(run)), Policy.load(run)
-    if not isinstance(donor.agent, PORAgent) or donor.agent.executor is None:
+    if not isinstance(donor.agent, GuidedAgent) or donor.agent.executor is None:
         raise WaypostError(f"{run}: holds no executor to keep; a POR run that trained one is needed")
     if data is None:
         data = load(before.data, before.columns)
@@ -87,7 +87,7 @@ def adapt(
     known = donor.agent.executor.columns
     inputs = () if known == tuple(range(dataset.observation_size)) else known
     planned = plan(
-        "por",
+        donor.algorithm,
         dataset,
         env=env,
         rewards=rewards or (find_task(other).convention if other else before.convention),

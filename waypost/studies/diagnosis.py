@@ -32,8 +32,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from waypost.agents.guided import ExecutorPart, GuidedAgent
 from waypost.agents.nets import Continuous
-from waypost.agents.por import Config, Executor, PORAgent
 from waypost.data import prepare
 from waypost.data.dataset import Dataset
 from waypost.data.rewards import learning_rewards
@@ -154,9 +154,9 @@ def diagnose(
     return Diagnosis(measures, config.inverse_temperature)
 
 
-def _with_all_parts(policy: Policy) -> tuple[PORAgent, Config]:
+def _with_all_parts(policy: Policy) -> tuple[GuidedAgent, Any]:
     agent = policy.agent
-    if not isinstance(agent, PORAgent):
+    if not isinstance(agent, GuidedAgent):
         raise WaypostError(f"a {policy.algorithm} agent has no guide and executor to diagnose; POR has")
     parts = {"V": agent.value_part, "guide": agent.guide_part, "executor": agent.executor}
     lacking = [name for name, part in parts.items() if part is None]
@@ -168,7 +168,7 @@ def _with_all_parts(policy: Policy) -> tuple[PORAgent, Config]:
 
 
 def _measured(
-    agent: PORAgent, config: Config, dataset: Dataset, states: int, neighbours: int, reference: int, seed: int
+    agent: GuidedAgent, config: Any, dataset: Dataset, states: int, neighbours: int, reference: int, seed: int
 ) -> dict[str, Floats]:
     """The numbers of each state."""
     executor = agent.executor
@@ -231,12 +231,12 @@ def _length(vectors: Floats) -> Floats:
     return np.linalg.norm(vectors, axis=-1)
 
 
-def _acts(executor: Executor, observations: Floats, goals: Floats) -> Floats:
+def _acts(executor: ExecutorPart, observations: Floats, goals: Floats) -> Floats:
     """What the executor does, scaled to [-1, 1]."""
     return np.asarray(executor.actions.scale(executor(jnp.asarray(observations), jnp.asarray(goals))))
 
 
-def _slopes(executor: Executor, observations: Floats, goals: Floats, scale: Floats) -> Floats:
+def _slopes(executor: ExecutorPart, observations: Floats, goals: Floats, scale: Floats) -> Floats:
     """The greatest singular value of the executor's derivative in the goal, before it is cut off at the bounds."""
 
     def act(goal: jax.Array, observation: jax.Array) -> jax.Array:

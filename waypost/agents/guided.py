@@ -1,0 +1,75 @@
+"""An agent of three parts: V, a guide that says where to go, and an executor that says how."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import equinox as eqx
+
+from waypost.agents.agent import Agent, Array, Memory, have
+from waypost.agents.nets import Categorical, Continuous, Discrete, Gaussian
+from waypost.errors import WaypostError
+
+
+class ValuePart(eqx.Module):
+    """V(s), two networks."""
+
+    @abstractmethod
+    def both(self, observations: Array) -> Array:
+        """What each network says, (2, rows)."""
+
+    def __call__(self, observations: Array) -> Array:
+        return self.both(observations).min(axis=0)
+
+
+class GuidePart(eqx.Module):
+    """g(s): a distribution over where to go; calling it gives the likeliest place, as a state."""
+
+    @abstractmethod
+    def __call__(self, observations: Array) -> Array: ...
+
+
+class ExecutorPart(eqx.Module):
+    """pi(a|s, goal): a distribution over actions; calling it gives the likeliest one, inside the bounds."""
+
+    net: Gaussian | Categorical
+    actions: Continuous | Discrete
+    columns: tuple[int, ...] = eqx.field(static=True)
+    """Those of the observation that it reads."""
+
+    @abstractmethod
+    def inputs(self, observations: Array, goals: Array) -> Array:
+        """What its network reads."""
+
+    def __call__(self, observations: Array, goals: Array) -> Array:
+        return self.actions.action(self.net.mode(self.inputs(observations, goals)))
+
+    def log_likelihood(self, observations: Array, goals: Array, actions: Array) -> Array:
+        return self.net.log_likelihood(self.inputs(observations, goals), self.actions.scale(actions))
+
+
+class GuidedAgent(Agent):
+    """The three parts together; one that was not trained is None.
+
+    What passes between them are states, so each part may scale and project them in its own way, and a part can come
+    from another agent.
+    """
+
+    value_part: ValuePart | None
+    guide_part: GuidePart | None
+    executor: ExecutorPart | None
+
+    def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
+        return have(self.executor, "executor")(observations, self.guide(observations)), memory
+
+    def guide(self, observations: Array) -> Array:
+        return have(self.guide_part, "guide")(observations)
+
+    def value(self, observations: Array) -> Array:
+        return have(self.value_part, "value function")(observations)
+
+    def graft(self, donor: Agent) -> GuidedAgent:
+        if not isinstance(donor, GuidedAgent):
+            raise WaypostError("parts of an agent with a guide can only come from another such agent: por or waypoint")
+        parts = {name: getattr(self, name) or getattr(donor, name) for name in ("value_part", "guide_part", "executor")}
+        return type(self)(**parts)

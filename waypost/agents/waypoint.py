@@ -1,0 +1,348 @@
+"""Waypoint: POR that looks k steps ahead, in the directions in which the system drifts.
+
+The three parts are POR's (`por.py`), each trained on logged data alone:
+
+    V(c)            how good it is to be at c. With the n-step residual, inside the episode,
+                    u_n = r_t + ... + gamma^(n-1) r_(t+n-1) + gamma^n (1 - terminal) min V'(c_(t+n)) - V(c_t),
+                    minimise  E |tau - 1(u_n < 0)| u_n^2
+    g(c)            the guide: how far to have moved k steps on. Maximise
+                    E w log g(c_(t+k) - c_t | c_t)   with   w = exp(beta (u_k - mean u_k) / std u_k), capped
+    pi(a|s, d)      the executor: the action that moves by d. Maximise
+                    E log pi(a_t | s_t, c_(t+j) - c_t)   with   j = k, or uniform in 1..k
+
+and they act together: a = pi(s, g(c)).
+
+c are coordinates of the state s: its slow directions. On a legged robot they are the place it is at, on a plant its
+levels and temperatures. What swings (joints, velocities) tells which way an episode is going, and a V that reads it
+learns what that episode did instead of what could be done from there. The executor reads the rest of the state, and so
+does the same thing everywhere. `waypoint` chooses the coordinates: slow directions found in the data, or some columns
+(`waypoint_columns`), or the whole state as in POR. With the whole state, a horizon and backup of 1 and plain residuals
+an update is POR's.
+
+The residuals are standardised in each batch, so that one inverse temperature fits rewards of any size.
+An executor's mean action can hold a body in a pose that it never leaves. `action_noise` adds a share of the spread that
+the data's own actions had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal, NamedTuple, cast
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from waypost.agents import losses
+from waypost.agents.agent import Agent, Algorithm, Array, Batch, Descent, Memory, Metrics, Settings, Spec, Stage, have
+from waypost.agents.guided import ExecutorPart, GuidedAgent, GuidePart, ValuePart
+from waypost.agents.nets import Gaussian, Scaling, Twin, policy
+from waypost.data import prepare, slow
+from waypost.data.dataset import Dataset
+
+
+@dataclass(frozen=True)
+class Config(Settings):
+    """Settings of Waypoint; the defaults are for data nobody has tuned anything for."""
+
+    waypoint: Literal["slow", "displacement", "state"] = "slow"
+    """Coordinates of a waypoint: the way in slow directions, the way in all columns, or the state itself (POR)."""
+    waypoint_columns: tuple[int, ...] = ()
+    """Columns to take for the slow directions; empty = find them in the data."""
+    drift: float = 0.5
+    """How steadily a slow direction must move over the horizon: 0 like a random walk, 1 like uniform motion."""
+    horizon: int = 25
+    """Steps ahead that the guide aims, inside the episode: k."""
+    backup: int = 0
+    """Steps of reward in V's targets: n; 0 = the horizon."""
+    tau: float = 0.9
+    """Expectile of V, towards 1 = towards the best outcome."""
+    residuals: Literal["standardised", "plain"] = "standardised"
+    """What the guide's weights read: residuals with mean 0 and standard deviation 1 in each batch, or as they are."""
+    inverse_temperature: float = 3.0
+    """Weight of value against staying close to the data."""
+    weight_cap: float = 100.0
+    """Largest weight a transition can get."""
+    executor_weighted: bool = False
+    """Weight the executor's likelihood like the guide's, for data with many bad actions."""
+    executor_aim: Literal["horizon", "within"] = "within"
+    """How far ahead the state lies that the executor learns to reach: the horizon, or any number of steps up to it."""
+    executor_reads: Literal["rest", "all"] = "all"
+    """What the executor reads besides the way to go: what is left of the state without the waypoint's part, or all."""
+    executor_inputs: tuple[int, ...] = ()
+    """Columns of the observation the executor reads; empty = all."""
+    action_noise: float = 0.0
+    """Share of the executor's own spread that is added to actions: 0 = its likeliest action, 1 = a sample."""
+    training: Literal["joint", "staged", "guide", "executor"] = "joint"
+    """All parts each step; V and guide first, then executor; only V and guide; only the executor."""
+    executor_steps: int = 0
+    """Updates of the executor when staged; 0 = as many as the run's steps."""
+    observation_scaling: Literal["none", "standardise"] = "standardise"
+    """What the networks read: observations as they are, or with mean 0 and standard deviation 1."""
+    discount: float = 0.995
+    """Gamma."""
+    target_rate: float = 0.05
+    """Share of V that moves into the target V' each step."""
+    value_learning_rate: float = 1e-3
+    """Adam's step size for V, constant."""
+    guide_learning_rate: float = 1e-3
+    """Adam's step size for the guide at the start."""
+    executor_learning_rate: float = 1e-3
+    """Adam's step size for the executor at the start."""
+    schedule: Literal["cosine", "constant"] = "cosine"
+    """How the step sizes of guide and executor go from start to end: to zero, or not at all."""
+    value_hidden: tuple[int, ...] = (256, 256)
+    """Hidden layers of each V network."""
+    guide_hidden: tuple[int, ...] = (256, 256)
+    """Hidden layers of the guide."""
+    executor_hidden: tuple[int, ...] = (256, 256)
+    """Hidden layers of the executor."""
+    value_layer_norm: bool = True
+    """LayerNorm in V."""
+    batch_size: int = 256
+    """Transitions per update."""
+
+
+class Space(eqx.Module):
+    """The coordinates of a waypoint: directions of the scaled state, or the whole of it; never trained."""
+
+    scaling: Scaling
+    """Of observations."""
+    way: Scaling
+    """Of the numbers that a waypoint is."""
+    directions: Array | None
+    """(columns, coordinates); None = every column is a coordinate."""
+    lift: Array | None
+    """(coordinates, columns): the state that has the coordinates and nothing else."""
+    form: Literal["state", "displacement"] = eqx.field(static=True)
+
+    def coordinates(self, observations: Array) -> Array:
+        """Where a state is: what V and the guide read."""
+        scaled = self.scaling(observations)
+        return scaled if self.directions is None else scaled @ self.directions
+
+    def rest(self, observations: Array) -> Array:
+        """What is left of a state without its coordinates; all of it, where every column is one."""
+        scaled = self.scaling(observations)
+        return scaled if self.directions is None else scaled - (scaled @ self.directions) @ self.lift
+
+    def encode(self, observations: Array, goals: Array) -> Array:
+        """The way from states to goals as numbers to predict or to read."""
+        if self.directions is not None:
+            return self.way(((goals - observations) / self.scaling.std) @ self.directions)
+        return self.way(goals - observations if self.form == "displacement" else goals)
+
+    def decode(self, observations: Array, encoded: Array) -> Array:
+        """The states the ways lead to; outside the coordinates they are as the states where the ways begin."""
+        way = self.way.undo(encoded)
+        if self.directions is not None:
+            return observations + (way @ self.lift) * self.scaling.std
+        return observations + way if self.form == "displacement" else way
+
+
+class Value(ValuePart):
+    """V(c), two networks."""
+
+    space: Space
+    net: Twin
+
+    def both(self, observations: Array) -> Array:
+        return self.net(self.space.coordinates(observations))
+
+
+class Guide(GuidePart):
+    """g(c): a Gaussian over the way to the waypoint."""
+
+    space: Space
+    net: Gaussian
+
+    def __call__(self, observations: Array) -> Array:
+        return self.space.decode(observations, self.net.mode(self.space.coordinates(observations)))
+
+    def log_likelihood(self, observations: Array, goals: Array) -> Array:
+        return self.net.log_likelihood(self.space.coordinates(observations), self.space.encode(observations, goals))
+
+
+class Executor(ExecutorPart):
+    """pi(a|s, d): a Gaussian over actions scaled to [-1, 1], or a choice of one."""
+
+    space: Space
+    reads_all: bool = eqx.field(static=True)
+
+    def inputs(self, observations: Array, goals: Array) -> Array:
+        columns = np.array(self.columns)
+        if self.space.directions is None:
+            s, goal = observations[:, columns], goals[:, columns]
+            return jnp.concatenate([self.space.scaling(s), self.space.encode(s, goal)], axis=-1)
+        read = self.space.scaling(observations) if self.reads_all else self.space.rest(observations)
+        return jnp.concatenate([read[:, columns], self.space.encode(observations, goals)], axis=-1)
+
+
+class WaypointAgent(GuidedAgent):
+    """The three parts; with noise it remembers a random key for each episode."""
+
+    action_noise: float = eqx.field(static=True, default=0.0)
+
+    def start(self, episodes: int, goal: Array | None = None) -> Memory:
+        return jax.random.key_data(jax.random.split(jax.random.key(0), episodes)) if self.action_noise else ()
+
+    def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
+        if not self.action_noise:
+            return super().act(observations, memory)
+        executor = have(self.executor, "executor")
+        inputs = executor.inputs(observations, self.guide(observations))
+
+        def draw(row: Array, key_data: Array) -> tuple[Array, Array]:
+            now, later = jax.random.split(jax.random.wrap_key_data(key_data))
+            return executor.net.near(row, now, self.action_noise), jax.random.key_data(later)
+
+        actions, memory = jax.vmap(draw)(inputs, memory)
+        return executor.actions.action(actions), memory
+
+    def graft(self, donor: Agent) -> GuidedAgent:
+        return replace(super().graft(donor), action_noise=self.action_noise)
+
+
+class State(NamedTuple):
+    agent: WaypointAgent
+    target: Twin | None
+    """V', the moving average of V's networks."""
+    optimisers: dict[str, optax.OptState]
+
+
+class Waypoint(Algorithm):
+    config_type = Config
+
+    def __init__(self, config: Config, spec: Spec, steps: int):
+        self.config, self.spec = config, spec
+        guided = Stage("value and guide", steps, frozenset({"value", "guide"}))
+        executor = Stage("executor", steps, frozenset({"executor"}))
+        self.stages = {
+            "joint": (Stage("joint", steps, guided.parts | executor.parts),),
+            "staged": (guided, replace(executor, steps=config.executor_steps or steps)),
+            "guide": (guided,),
+            "executor": (executor,),
+        }[config.training]
+
+        def rate(part: str) -> optax.ScalarOrSchedule:
+            first: float = getattr(config, f"{part}_learning_rate")
+            steps = sum(stage.steps for stage in self.stages if part in stage.parts)
+            constant = part == "value" or config.schedule == "constant"
+            return first if constant else optax.cosine_decay_schedule(first, max(steps, 1))
+
+        self.optimisers = {part: optax.adam(rate(part)) for part in ("value", "guide", "executor")}
+
+    @classmethod
+    def prepare(cls, config: Config, dataset: Dataset) -> tuple[prepare.Arrays, Spec]:
+        """Transitions, and how far ahead the waypoint and V's next state lie from each."""
+        prepare.check_columns(dataset, "executor_inputs", config.executor_inputs)
+        prepare.check_columns(dataset, "waypoint_columns", config.waypoint_columns)
+        arrays = prepare.waypoints(dataset, config.horizon, config.backup or config.horizon, config.discount)
+        if config.training != "guide":
+            arrays["actions"] = dataset.require("actions")
+        if config.training != "executor" or config.executor_weighted:
+            dataset.require("rewards")
+        scaling = prepare.observation_scaling(dataset, config.observation_scaling == "standardise")
+        statistics = slow.waypoint_statistics(
+            arrays, scaling, config.waypoint, config.waypoint_columns, config.horizon, config.drift
+        )
+        return arrays, Spec.of(dataset, **scaling, **statistics)
+
+    def batch(self, arrays: Batch, rows: Array, key: Array) -> Batch:
+        """Rows with their waypoints (`goals`), V's next states and the states the executor learns to reach."""
+        apart = ("ahead", "value_ahead", "next_observations")
+        batch = {name: values[rows] for name, values in arrays.items() if name not in apart}
+        ahead, following = arrays["ahead"][rows], arrays["next_observations"]
+        batch["goals"] = batch["reached"] = following[rows + ahead]
+        batch["following"] = following[rows + arrays["value_ahead"][rows]]
+        if self.config.executor_aim == "within":
+            batch["reached"] = following[rows + jax.random.randint(key, rows.shape, 0, ahead + 1)]
+        return batch
+
+    def init(self, key: Array) -> State:
+        config, spec = self.config, self.spec
+        parts = frozenset[str]().union(*(stage.parts for stage in self.stages))
+        space = _space(spec, config)
+        size = len(spec.statistics["waypoint_mean"])
+        inputs = config.executor_inputs or tuple(range(spec.observation_size))
+        whole = space.directions is None
+        executor_space = _space(spec, config, inputs) if whole else space
+        executor_size = len(inputs) + (len(inputs) if whole else size)
+        value_key, guide_key, executor_key = jax.random.split(key, 3)
+        nets: dict[str, Any] = {
+            "value": Twin(size, config.value_hidden, value_key, config.value_layer_norm),
+            "guide": Gaussian(size, config.guide_hidden, size, guide_key),
+            "executor": policy(executor_size, config.executor_hidden, spec.actions, executor_key),
+        }
+        nets |= dict.fromkeys(nets.keys() - parts)
+        value = nets["value"] and Value(space, nets["value"])
+        guide = nets["guide"] and Guide(space, nets["guide"])
+        reads_all = config.executor_reads == "all"
+        executor = nets["executor"] and Executor(nets["executor"], spec.actions, inputs, executor_space, reads_all)
+        optimisers = {part: self.optimisers[part].init(nets[part]) for part in sorted(parts)}
+        agent = WaypointAgent(value, guide, executor, config.action_noise)
+        return State(agent, jax.tree.map(jnp.copy, nets["value"]), optimisers)
+
+    @classmethod
+    def build(cls, config: Config, spec: Spec) -> Agent:
+        return super().build(replace(config, training="guide" if spec.action_size is None else "joint"), spec)
+
+    def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
+        """One step of each part; a part sees those that moved before it as they are by then."""
+        config, (agent, target, optimisers) = self.config, cast(Any, state)
+        value, guide, executor = agent.value_part, agent.guide_part, agent.executor
+        s, goals, mean = batch["observations"], batch["goals"], partial(losses.masked_mean, mask=batch["aimed"])
+        descent = Descent(self.optimisers, optimisers)
+
+        def step(name: str, part: Any, loss: Callable[[Any], Any]) -> Any:
+            """The part with its network one step further down a loss; its space stays."""
+            return replace(part, net=descent.step(name, part.net, lambda net: loss(replace(part, net=net))))
+
+        def residuals(prefix: str, places: Array, values: Array) -> Array:
+            """Rewards on the way + gamma^steps (1 - terminal) min V'(there) - V(here)."""
+            before = replace(have(value, "value function"), net=state.target or value.net)
+            rewards, discounts = batch[f"{prefix}_rewards"], batch[f"{prefix}_discounts"]
+            return losses.td_target(rewards, discounts, before(places)) - values
+
+        def weights() -> Array:
+            u = residuals("goal", goals, value(s))
+            if config.residuals == "standardised":
+                u = losses.standardised(u, batch["aimed"])
+            return losses.exponential_weight(u, config.inverse_temperature, config.weight_cap)
+
+        def value_loss(v: Value) -> tuple[Array, Metrics]:
+            values = v.both(s)
+            each = losses.expectile(residuals("value", batch["following"], values), config.tau)
+            return losses.masked_mean(each.mean(axis=0), batch["known"]), {"value": values.mean()}
+
+        def guide_loss(g: Guide) -> tuple[Array, Metrics]:
+            w = weights()
+            return -mean(w * g.log_likelihood(s, goals)), {"weight": mean(w)}
+
+        if "value" in stage.parts:
+            value = step("value", value, value_loss)
+        if "guide" in stage.parts:
+            guide = step("guide", guide, guide_loss)
+        if "value" in stage.parts:
+            target = losses.moving_average(target, value.net, config.target_rate)
+        if "executor" in stage.parts:
+            w = weights() if config.executor_weighted else 1.0
+            reached, a = batch["reached"], batch["actions"]
+            executor = step("executor", executor, lambda pi: -mean(w * pi.log_likelihood(s, reached, a)))
+        agent = WaypointAgent(value, guide, executor, config.action_noise)
+        return State(agent, target, descent.states), descent.metrics
+
+
+def _space(spec: Spec, config: Config, columns: tuple[int, ...] | None = None) -> Space:
+    """The coordinates of a waypoint, from the numbers that were taken from the data; or of columns."""
+    directions = lift = None
+    if "waypoint_directions" in spec.statistics:
+        shape = (spec.observation_size, len(spec.statistics["waypoint_mean"]))
+        directions = jnp.asarray(np.asarray(spec.statistics["waypoint_directions"], np.float32).reshape(shape))
+        lift = jnp.asarray(np.asarray(spec.statistics["waypoint_lift"], np.float32).reshape(shape[::-1]))
+    form: Literal["state", "displacement"] = "state" if config.waypoint == "state" else "displacement"
+    return Space(spec.scaling("observation", columns), spec.scaling("waypoint", columns), directions, lift, form)

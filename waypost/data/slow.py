@@ -1,0 +1,86 @@
+"""The slow directions of a system: those in which it drifts instead of swinging.
+
+Over k steps a direction that swings comes back, one that wanders at random moves by sqrt(k) of its steps, and one that
+drifts by k of them. With C_k the covariance of s_(t+k) - s_t, the generalised eigenvalues of (C_k, C_1) divided by k
+are below 1, about 1, and up to k for these three. Their eigenvectors are the directions, in closed form.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from waypost.data.prepare import Arrays, way_moments
+from waypost.errors import WaypostError
+from waypost.types import Doubles
+
+MOST_ROWS = 200_000
+"""Rows the covariances are taken of, evenly spread over the data."""
+RIDGE = 1e-6
+"""Part of a column's variance in one step that is always taken to be there: a column may never change."""
+
+
+def slow_directions(arrays: Arrays, std: np.ndarray, horizon: int, drift: float) -> tuple[Doubles, Doubles]:
+    """Directions of the observations divided by `std`, (columns, directions), and how far each drifts.
+
+    That is the eigenvalue divided by the horizon. Directions are kept where it is above horizon^drift, the slowest
+    first; there may be none.
+    """
+    rows = np.flatnonzero((arrays["aimed"] > 0) & (arrays["ahead"] == horizon - 1))
+    columns = arrays["observations"].shape[1]
+    if horizon == 1 or len(rows) < 2 * columns:
+        return np.zeros((columns, 0)), np.zeros(0)
+    rows = rows[:: -(-len(rows) // MOST_ROWS)]
+    here, following = arrays["observations"][rows], arrays["next_observations"]
+
+    def covariance(there: np.ndarray) -> Doubles:
+        ways = ((there - here) / std).astype(np.float64)
+        return ways.T @ ways / len(ways)
+
+    near, far = covariance(following[rows]), covariance(following[rows + horizon - 1])
+    # (C_k - ratio C_1) v = 0, by the square root of C_1.
+    root = np.linalg.cholesky(near + RIDGE * np.diag(np.maximum(np.diag(near), 1.0)))
+    inverse = np.linalg.inv(root)
+    ratios, vectors = np.linalg.eigh(inverse @ far @ inverse.T)
+    drifts, directions = ratios[::-1] / horizon, inverse.T @ vectors[:, ::-1]
+    kept = drifts > horizon**drift
+    return directions[:, kept], drifts[kept]
+
+
+def waypoint_statistics(
+    arrays: Arrays,
+    scaling: Arrays,
+    form: Literal["slow", "displacement", "state"],
+    columns: tuple[int, ...],
+    horizon: int,
+    drift: float,
+) -> Arrays:
+    """What the coordinates of a waypoint are made of, for `Spec`: directions, their inverse, and how far ways lead.
+
+    Where nothing is slow, a waypoint is the way in all columns. In the form "state" it is scaled as observations are.
+    """
+    if form == "state":
+        return {"waypoint_mean": scaling["observation_mean"], "waypoint_std": scaling["observation_std"]}
+    std = scaling["observation_std"].astype(np.float64)
+    directions = np.zeros((len(std), 0))
+    if form == "slow" and columns:
+        directions = np.eye(len(std))[:, list(columns)]
+    elif form == "slow":
+        directions, _ = slow_directions(arrays, std, horizon, drift)
+    aimed = np.flatnonzero(arrays["aimed"] > 0)
+    if not len(aimed):
+        raise WaypostError("no transition has a real next state; nothing to learn from")
+    ways = arrays["next_observations"][aimed + arrays["ahead"][aimed]] - arrays["observations"][aimed]
+    if not directions.shape[1]:
+        mean, std = way_moments(ways)
+        return {"waypoint_mean": mean, "waypoint_std": std}
+    places = (arrays["observations"] / std) @ directions
+    directions = directions / np.maximum(places.std(axis=0), 1e-12)
+    mean, spread = way_moments((ways / std) @ directions)
+    return {
+        "waypoint_directions": directions.ravel(),
+        "waypoint_lift": np.linalg.pinv(directions).ravel(),
+        "waypoint_mean": mean,
+        "waypoint_std": spread,
+    }
