@@ -31,7 +31,7 @@ from waypost.data.stream import Stream, sample
 from waypost.envs.tasks import task as find_task
 from waypost.errors import InterruptedRun, MissingPart, WaypostError
 from waypost.files import table, write_json, write_text
-from waypost.resources import device_memory, enough_memory
+from waypost.resources import cores, device_memory, enough_memory
 from waypost.training.beside import Evaluations
 from waypost.training.callbacks import Callback
 from waypost.training.compilation import keep_programs
@@ -245,6 +245,8 @@ class _Training:
             return False
         self._take_evaluation(wait=True)
         self.beside.begin(self.learner.step, self.learner.agents)
+        if cores() == 1:  # both would only take turns
+            self._take_evaluation(wait=True)
         return True
 
     def _take_evaluation(self, wait: bool) -> None:

@@ -22,6 +22,7 @@ from waypost.envs.tasks import Protocol
 from waypost.errors import WaypostError
 from waypost.schema import conform_fields
 from waypost.studies.comparison import with_total_updates, with_tuples
+from waypost.studies.results import Results
 from waypost.training.callbacks import Callback
 from waypost.training.plan import MOST_SEEDS, plan
 from waypost.training.runs import Run
@@ -82,6 +83,8 @@ class Experiment:
     """Data sets to choose from; none: there is no choice."""
     algorithms: tuple[str, ...] = ()
     """Algorithms to choose from; none: there is no choice."""
+    scores_only: bool = False
+    """Whether scores are all it wants of its trainings, so that a folder of results is enough."""
 
     @property
     def trains(self) -> bool:
@@ -115,6 +118,10 @@ class Context:
     """For each algorithm's name, settings on top of its preset; what the experiment itself sets is on top of them."""
     evaluation: Callable[[Protocol], Protocol] = lambda usual: usual
     """How agents are evaluated, made of how they usually are."""
+    results: Results | None = None
+    """The folder that finished trainings are read from and new ones go to, in place of run directories."""
+    minutes: float | None = None
+    """Minutes of one core each agent's updates take, in place of a number of steps; only with `results`."""
     seconds: dict[Path, float] = field(default_factory=dict)
     """How long each training that was asked for took, whenever that was."""
     used: dict[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -137,11 +144,17 @@ class Context:
             self.used[algorithm] = self.settings[algorithm]
         given = with_tuples(self.settings.get(algorithm, {}))
         planned = plan(algorithm, data, **{"seeds": self.size.seeds, **given, **options})
-        planned = replace(planned, evaluation=self.evaluation(planned.evaluation))
-        if self.size.steps is not None:
+        label = label or f"{Path(planned.data).stem}/{algorithm}"
+        if self.minutes is not None and self.results is not None:
+            planned = self.results.with_minutes(planned, self.minutes, data)
+        elif self.size.steps is not None:
             planned = with_total_updates(planned, self.size.steps)
-        place = self.runs / (label or f"{Path(planned.data).stem}/{algorithm}")
-        run = execute(planned, data, place, resume=True, callback=self.callback)
+        planned = replace(planned, evaluation=self.evaluation(planned.evaluation))
+        place = self.runs / label
+        if self.results is None:
+            run = execute(planned, data, place, resume=True, callback=self.callback)
+        else:
+            run = self.results.run(planned, data, label, self.callback)
         self.seconds[place] = run.result["seconds"]
         return run
 
