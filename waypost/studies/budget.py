@@ -25,7 +25,7 @@ from waypost.training.plan import Plan
 from waypost.training.records import read_record
 from waypost.training.speed import measure
 
-EVALUATIONS, AVERAGED = 5, 2
+EVALUATIONS, AVERAGED = 4, 2
 """How often an agent is evaluated, and over how many of the last times the mean is its score."""
 LONGEST_CHUNK = 500
 """Updates per row of metrics at most."""

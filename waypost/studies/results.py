@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import replace
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
@@ -64,8 +65,8 @@ class Finished(TypedDict):
     final: NotRequired[Row]
     """The mean of the last evaluations, as the plan says; missing where the training failed."""
     evaluations: list[Moment]
-    core_seconds: float
-    """Of the updates, without compilation and evaluations."""
+    core_seconds: float | None
+    """Of the updates, without compilation and evaluations; none where a run directory was finished already."""
     seconds: float
     """From the beginning to the end."""
     versions: NotRequired[dict[str, str]]
@@ -73,6 +74,21 @@ class Finished(TypedDict):
     """Why there is no score."""
     donor: NotRequired[str]
     """The identity of the training that provided the parts this one left out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Donor:
+    """An agent that provides parts of others: trained in a run directory once somebody needs it."""
+
+    plan: Plan[Any]
+    data: str | Path | Dataset
+    place: Path
+    callback: Callback
+
+    def run(self) -> Run:
+        """What it gave; where another process is at it, that is waited for."""
+        with alone(self.place):
+            return execute(self.plan, self.data, self.place, resume=True, callback=self.callback)
 
 
 class Results:
@@ -117,24 +133,42 @@ class Results:
         """The seeds of which there is a file."""
         return sorted(int(file.stem) for file in (self.folder / label).glob("*.json") if file.stem.isdecimal())
 
-    def run(self, planned: Plan[Any], data: str | Path | Dataset, label: str, callback: Callback) -> Run:
+    def run(
+        self,
+        planned: Plan[Any],
+        data: str | Path | Dataset,
+        label: str,
+        callback: Callback,
+        donor: Donor | None = None,
+        place: Path | None = None,
+    ) -> Run:
         """The agents of a plan as one run: each is read, or trained by itself; those that cannot be are left out.
 
+        place   a run directory to train in, for those who need the weights; by default nothing else is written
         What is read has no policies. A run without any agent is an error.
         """
         seeds = [replace(planned, seeds=(seed,)) for seed in planned.seeds]
-        found = [run for each in seeds if (run := self.one(each, data, label, callback)) is not None]
+        found = [run for each in seeds if (run := self._one(each, data, label, callback, donor, place)) is not None]
         if not found:
             raise NotTrained("not trained yet")
-        if len(found) == 1:
-            return found[0]
-        return _joined(planned, found)
+        return found[0] if len(found) == 1 else _joined(planned, found)
 
-    def one(self, planned: Plan[Any], data: str | Path | Dataset, label: str, callback: Callback) -> Run | None:
+    def _one(
+        self,
+        planned: Plan[Any],
+        data: str | Path | Dataset,
+        label: str,
+        callback: Callback,
+        donor: Donor | None,
+        place: Path | None,
+    ) -> Run | None:
         """The agent of a plan with one seed: read, or trained; None where that may not be."""
         file = self.folder / label / f"{planned.seeds[0]}.json"
-        fingerprint = None if self.read_only else self._fingerprint(data)
-        found = self._read(file, planned, fingerprint, callback)
+        due: dict[str, Any] = {"identity": identity(planned, donor), "plan": planned.to_json()}
+        due |= {"updates": total_updates(planned), "cpu": cpu_name()}
+        due |= {} if donor is None else {"donor": identity(donor.plan)}
+        due |= {} if self.read_only else {"fingerprint": self._fingerprint(data)}
+        found = self._read(file, planned, due, callback)
         if found is not None or self.read_only:
             return found
         with alone(file, wait=False) as held:
@@ -142,38 +176,20 @@ class Results:
                 callback.note(f"{file}: another process is at it")
                 return None
             # It may have been finished in the meantime.
-            return self._read(file, planned, fingerprint, callback) or self._train(file, planned, data, callback)
+            found = self._read(file, planned, due, callback)
+            if found is not None:
+                return found
+            if donor is not None:
+                planned = replace(planned, init=str(donor.run().directory))
+            dataset = self._load(data, callback)
+            return _train(file, planned, dataset, due | {"fingerprint": self._fingerprint(data)}, callback, place)
 
-    def _train(self, file: Path, planned: Plan[Any], data: str | Path | Dataset, callback: Callback) -> Run:
-        dataset, watch = self._load(data, callback), Stopwatch()
-        record: dict[str, Any] = {
-            "identity": identity(planned),
-            "plan": planned.to_json(),
-            "updates": total_updates(planned),
-            "fingerprint": self._fingerprint(data),
-            "cpu": cpu_name(),
-        }
-        try:
-            run = execute(planned, dataset, callback=Callbacks(callback, watch))
-        except DivergenceError as error:
-            # It would end like this again.
-            task = find_task(planned.task) if planned.task else None
-            record |= {"suite": task.suite if task else None, "evaluations": [], "note": str(error)}
-            write_json(file, record | {"core_seconds": round(watch.seconds, 1), "seconds": watch.elapsed})
-            raise
-        outcome = {name: run.result[name] for name in ("suite", "seconds", "versions")}
-        final = {name: value for name, value in run.result["per_seed"][0].items() if name != "seed"}
-        times = {"core_seconds": round(watch.seconds, 1)}
-        write_json(file, record | outcome | {"final": final, "evaluations": run.evaluations} | times)
-        run.result.update(times)
-        return run
-
-    def _read(self, file: Path, planned: Plan[Any], fingerprint: str | None, callback: Callback) -> Run | None:
-        """The run of a file, if it is the one that is planned."""
+    def _read(self, file: Path, planned: Plan[Any], due: dict[str, Any], callback: Callback) -> Run | None:
+        """The run of a file, if it is the one that is due."""
         if not file.is_file():
             return None
         record: Finished = read_record(file, Finished)
-        why = _difference(record, planned, fingerprint, file)
+        why = _difference(record, planned, due, file)
         if why:
             callback.note(f"{file}: {why}; it does not count")
             return None
@@ -202,9 +218,10 @@ class Results:
         return self._fingerprints[name]
 
 
-def identity(planned: Plan[Any]) -> str:
+def identity(planned: Plan[Any], donor: Donor | None = None) -> str:
     """A digest of what tells a training from others."""
-    return hashlib.blake2b(json.dumps(_told(planned), sort_keys=True).encode(), digest_size=16).hexdigest()
+    told = _told(planned) | ({} if donor is None else {"donor": identity(donor.plan)})
+    return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def _told(planned: Plan[Any]) -> dict[str, Any]:
@@ -213,7 +230,7 @@ def _told(planned: Plan[Any]) -> dict[str, Any]:
     return {name: record[name] for name in IDENTITY}
 
 
-def _difference(record: Finished, planned: Plan[Any], fingerprint: str | None, file: Path) -> str:
+def _difference(record: Finished, planned: Plan[Any], due: dict[str, Any], file: Path) -> str:
     """Why a file is not about the training that is planned; nothing if it is."""
     try:
         # As a plan: settings that came later are as usual.
@@ -222,12 +239,35 @@ def _difference(record: Finished, planned: Plan[Any], fingerprint: str | None, f
         return "is of another version of Waypost"
     wanted = _told(planned)
     other = [name for name in IDENTITY if kept[name] != wanted[name]]
+    other += ["donor"] if record.get("donor") != due.get("donor") else []
     if other:
         return f"has other {', '.join(other)}"
     # Another kind of processor rounds otherwise, so its recording of the same data may differ.
-    if fingerprint not in (None, record["fingerprint"]) and record["cpu"] == cpu_name():
+    if due.get("fingerprint") not in (None, record["fingerprint"]) and record["cpu"] == due["cpu"]:
         return "learned from other rows"
     return ""
+
+
+def _train(
+    file: Path, planned: Plan[Any], dataset: Dataset, due: dict[str, Any], callback: Callback, place: Path | None
+) -> Run:
+    """Train and write the file."""
+    watch = Stopwatch()
+    try:
+        with alone(place) if place is not None else nullcontext():
+            run = execute(planned, dataset, place, resume=place is not None, callback=Callbacks(callback, watch))
+    except DivergenceError as error:
+        # It would end like this again.
+        task = find_task(planned.task) if planned.task else None
+        due |= {"suite": task.suite if task else None, "evaluations": [], "note": str(error)}
+        write_json(file, due | {"core_seconds": watch.seconds, "seconds": watch.elapsed})
+        raise
+    due |= {name: run.result[name] for name in ("suite", "seconds", "versions")}
+    due |= {"core_seconds": watch.seconds, "evaluations": run.evaluations}
+    due["final"] = {name: value for name, value in run.result["per_seed"][0].items() if name != "seed"}
+    write_json(file, due)
+    run.result["core_seconds"] = due["core_seconds"]
+    return run
 
 
 def _run(record: Finished, planned: Plan[Any]) -> Run:
@@ -248,6 +288,7 @@ def _joined(planned: Plan[Any], runs: list[Run]) -> Run:
     seconds = sum(run.result["seconds"] for run in runs)
     task = find_task(planned.task) if planned.task else None
     outcome = result(planned.algorithm, planned.data, task, planned.steps, per_seed, seconds)
-    outcome["core_seconds"] = sum(run.result["core_seconds"] for run in runs)
+    known = [run.result["core_seconds"] for run in runs]
+    outcome["core_seconds"] = None if None in known else sum(known)
     rows = sorted((row for run in runs for row in run.evaluations), key=lambda row: row["step"])
     return Run(planned, outcome, [each for run in runs for each in run.policies], [], rows)

@@ -56,11 +56,13 @@ class Stopwatch(Callback):
 
     def __init__(self) -> None:
         self._begun, self._mark, self._step = 0.0, 0.0, 0
+        self._share = 1.0
         self._chunks: dict[str, list[tuple[int, float]]] = {}
 
     def start(self, plan: Plan[Any], total: int, done: int) -> None:
         self._begun = time.monotonic()
         self._mark, self._step = time.process_time(), done
+        self._share = 1 - done / total
 
     def advance(self, stage: str, step: int) -> None:
         now = time.process_time()
@@ -76,9 +78,10 @@ class Stopwatch(Callback):
         return round(time.monotonic() - self._begun, 3)
 
     @property
-    def seconds(self) -> float:
-        """Of all updates that were made."""
-        return sum(
+    def seconds(self) -> float | None:
+        """Of all updates, those made before a resumption included; None if none were made."""
+        stages = [
             float(np.median([seconds / updates for updates, seconds in chunks])) * sum(updates for updates, _ in chunks)
             for chunks in self._chunks.values()
-        )
+        ]
+        return round(sum(stages) / self._share, 1) if stages else None

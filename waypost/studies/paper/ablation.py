@@ -99,10 +99,11 @@ def _train(context: Context, dataset: Dataset, seen: Dataset, variant: Variant) 
     name, width = dataset.name, SIZES[variant.size]
     for seed in range(context.size.seeds):
         common: dict[str, Any] = {"env": row_of(name), "preset": trainings.preset_of_part(name), "seeds": [seed]}
-        guide = context.train("por", dataset, label=f"{name}/guide/seed-{seed}", training="guide", **common)
-        common |= {"label": f"{name}/executor-{width}-{variant.share}/seed-{seed}", "init": guide.directory}
+        guide = context.donor("por", dataset, label=f"{name}/guide/seed-{seed}", training="guide", **common)
+        common |= {"label": f"{name}/executor-{width}-{variant.share}/seed-{seed}", "donor": guide}
         joined = context.train("por", seen, training="executor", executor_hidden=(width, width), **common)
-        trainings.require_same_parts(joined, guide, "value_part", "guide_part")
+        if joined.policies:  # those of a folder of results were compared when they were trained
+            trainings.require_same_parts(joined, guide.run(), "value_part", "guide_part")
         runs.append(joined)
     return runs
 

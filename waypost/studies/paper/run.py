@@ -170,8 +170,8 @@ def run(
         minutes,
     )
     outcome = chosen.run(context)
-    options = {"seeds": seeds, "steps": steps, "data": data, "algos": algorithms, "settings": settings, "runs": runs}
-    options |= {"results": results}
+    options: dict[str, Any] = {"seeds": seeds, "steps": steps, "minutes": minutes, "data": data, "algos": algorithms}
+    options |= {"settings": settings, "runs": runs, "results": results}
     record = Record(
         name=name,
         quick=quick,

@@ -63,8 +63,8 @@ class Score:
     @property
     def core_minutes(self) -> float | None:
         """Of an agent's updates on average, where they were counted."""
-        known = [run.result["core_seconds"] for run in self.runs if "core_seconds" in run.result]
-        return sum(known) / 60 / len(self.values) if known and self.values else None
+        known = [run.result.get("core_seconds") for run in self.runs]
+        return sum(known) / 60 / len(self.values) if self.values and None not in known else None
 
     @property
     def evaluations(self) -> tuple[np.ndarray, np.ndarray]:

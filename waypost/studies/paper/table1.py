@@ -223,7 +223,8 @@ def _paper_mean(data: Sequence[str], column: str) -> float | None:
 
 def _text(context: Context, grid: Grid) -> str:
     gaps = "" if "rvs-g" not in context.algorithms else "RvS-G is told a goal, so it was trained on the mazes only."
-    papers = replace(grid, columns=[name for name in grid.columns if name in PUBLISHED])
+    begun = {COLUMN_OF[score.kind] for score in grid.scores if not score.missing}
+    papers = replace(grid, columns=[name for name in grid.columns if name in PUBLISHED and name in begun])
     compared = "POR" in papers.columns and len(papers.columns) > 1
     length = f": {context.minutes:g} minutes of one core for the updates of each agent" if context.minutes else ""
     printed = sum(TABLE_1[name]["POR"].mean for name in GROUPS["Locomotion"]) / len(GROUPS["Locomotion"])
@@ -247,13 +248,16 @@ def _verdict(grid: Grid) -> str:
     whole = {name: row for name, row in best.items() if len(row) == len(grid.columns)}
     here = [name for name, row in whole.items() if _first({c: score.mean for c, score in row.items()}) == "POR"]
     there = [name for name in grid.data if _first({c: TABLE_1[row_of(name)][c].mean for c in grid.columns}) == "POR"]
+    if not whole:
+        return f"No data set has a result in all of these columns yet: {listed(grid.columns)}."
     missing = len(grid.data) - len(whole)
     gap = f" ({missing} have a column without a result)" if missing else ""
     rivals = {name: _first({c: score.mean for c, score in row.items()}, "POR") for name, row in whole.items()}
     pairs = {name: (row["POR"], row[rivals[name]]) for name, row in whole.items()}
     doubts = [trainings.possible_reasons(*pairs[name]) for name in whole if name in there and name not in here]
     doubts.append(trainings.chance(pairs[name] for name in here))
-    return f"""POR has the highest score of the paper's columns on **{len(here)} of {len(whole)}** data sets{gap}
+    these = "the paper's columns" if len(grid.columns) == len(PUBLISHED) else listed(grid.columns)
+    return f"""POR has the highest score of {these} on **{len(here)} of {len(whole)}** data sets{gap}
     ({listed(here)}); by the paper's numbers on {len(there)} of {len(grid.data)} ({listed(there)}):
     {"as in the paper" if set(here) == set(there) else "not the same as in the paper"}. {" ".join(doubts)}"""
 
