@@ -182,7 +182,7 @@ class Results:
             if donor is not None:
                 planned = replace(planned, init=str(donor.run().directory))
             dataset = self._load(data, callback)
-            return _train(file, planned, dataset, due | {"fingerprint": self._fingerprint(data)}, callback, place)
+            return _train(file, planned, dataset, due | {"fingerprint": dataset.fingerprint()}, callback, place)
 
     def _read(self, file: Path, planned: Plan[Any], due: dict[str, Any], callback: Callback) -> Run | None:
         """The run of a file, if it is the one that is due."""

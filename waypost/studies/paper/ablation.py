@@ -82,8 +82,8 @@ def run(context: Context) -> Outcome:
     text = paragraphs(
         f"""Executors of {listed(f"({width}, {width})" for width in SIZES.values())} hidden units on all data, and of
         the first two sizes on the best {listed(SHARES)} % of the episodes by return; {many(len(ordered), "data set")},
-        {trainings.seeds_and_updates(found)}. V and guide of each seed are the same for every executor and learned from
-        all data. {trainings.data_sources(ordered)}""",
+        {trainings.seeds_and_updates(found, context.minutes)}. V and guide of each seed are the same for every executor
+        and learned from all data. {trainings.data_sources(ordered)}""",
         *(_group(group, names, summary, scores) for group, names in groups.items()),
         """The best of three shares is chosen after the fact, which flatters partial data a little; the paper does so
         too. Its locomotion means are over 12 data sets, three of them random ones, so only the differences can be

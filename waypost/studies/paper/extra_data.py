@@ -120,8 +120,9 @@ def _text(context: Context, scores: Scores) -> str:
     found = list(scores.values())
     return paragraphs(
         f"""{listed(NAMES[name] for name in context.algorithms)} on {listed(context.data)},
-        {trainings.seeds_and_updates(found)}. **main** learns from the transitions from {inner}, **more** from those
-        from {outer}. {mix if "por" in context.algorithms else ""} {trainings.data_sources(context.data)}""",
+        {trainings.seeds_and_updates(found, context.minutes)}. **main** learns from the transitions from {inner},
+        **more** from those from {outer}. {mix if "por" in context.algorithms else ""}
+        {trainings.data_sources(context.data)}""",
         *(_verdict(data, scores) for data in context.data),
         trainings.failures(found),
     )

@@ -63,8 +63,8 @@ class Score:
     @property
     def core_minutes(self) -> float | None:
         """Of an agent's updates on average, where they were counted."""
-        known = [run.result.get("core_seconds") for run in self.runs]
-        return sum(known) / 60 / len(self.values) if self.values and None not in known else None
+        known = [run.result["core_seconds"] for run in self.runs if run.result.get("core_seconds") is not None]
+        return sum(known) / 60 / len(self.values) if self.values and len(known) == len(self.runs) else None
 
     @property
     def evaluations(self) -> tuple[np.ndarray, np.ndarray]:
@@ -104,9 +104,12 @@ class Score:
         """The score to draw, in the row of its data set."""
         return Mark(self.data, kind or self.kind, self.mean, self.std, self.values)
 
-    def curve(self, kind: str | None = None) -> Curve:
-        """Its evaluations to draw."""
-        return Curve(kind or self.kind, *(self.evaluations if self.values else (np.zeros(0), np.zeros(0))))
+    def curve(self, kind: str | None = None, minutes: float | None = None) -> Curve:
+        """Its evaluations to draw, along the updates, or along the minutes of a core that these took in all."""
+        steps, values = self.evaluations if self.values else (np.zeros(0), np.zeros(0))
+        if minutes is not None and self.runs:
+            steps = steps * minutes / total_updates(self.runs[0].plan)
+        return Curve(kind or self.kind, steps, values)
 
 
 # -- trainings -------------------------------------------------------------------------------------
@@ -295,8 +298,11 @@ def _overlap(one: Score, other: Score) -> bool:
     return min(high) <= max(low)
 
 
-def seeds_and_updates(scores: Sequence[Score]) -> str:
-    """How many seeds and updates the trainings had, and what their presets give where that is more."""
+def seeds_and_updates(scores: Sequence[Score], minutes: float | None = None) -> str:
+    """How many seeds and updates the trainings had, and what their presets give where that is more.
+
+    minutes   those of a core that each agent had, where they decided how many updates there are
+    """
 
     def span(numbers: Sequence[int]) -> str:
         return " to ".join(str(number) for number in dict.fromkeys((min(numbers), max(numbers))))
@@ -305,6 +311,7 @@ def seeds_and_updates(scores: Sequence[Score]) -> str:
     counts = [(total_updates(run.plan), preset_updates(run.plan)) for score in scores for run in score.runs]
     ours, presets = zip(*counts, strict=True)
     text = f"{listed(seeds, 'or')} seed{'' if seeds == [1] else 's'} of {span(ours)} updates"
+    text += f" in {minutes:g} minutes of a core" if minutes else ""
     if not any(own < preset for own, preset in counts):
         return text
     short = all(own < REHEARSAL * preset for own, preset in counts)

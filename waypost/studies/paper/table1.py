@@ -226,12 +226,12 @@ def _text(context: Context, grid: Grid) -> str:
     begun = {COLUMN_OF[score.kind] for score in grid.scores if not score.missing}
     papers = replace(grid, columns=[name for name in grid.columns if name in PUBLISHED and name in begun])
     compared = "POR" in papers.columns and len(papers.columns) > 1
-    length = f": {context.minutes:g} minutes of one core for the updates of each agent" if context.minutes else ""
+    length = trainings.seeds_and_updates(grid.scores, context.minutes)
     printed = sum(TABLE_1[name]["POR"].mean for name in GROUPS["Locomotion"]) / len(GROUPS["Locomotion"])
     return paragraphs(
         f"""{listed(NAMES[name] for name in context.algorithms)} on {len(grid.data)} of the paper's
-        {len(TABLE_1)} data sets, {trainings.seeds_and_updates(grid.scores)}{length}.
-        {trainings.data_sources(grid.data)} {gaps}""",
+        {len(TABLE_1)} data sets, {length}. {trainings.data_sources(grid.data)}
+        {gaps}""",
         _verdict(papers) if compared else "POR was not compared with another column of the paper.",
         *(_group(group, data, papers) for group, data in grouped(grid.data).items() if compared),
         _ours(grid) if "Waypoint" in grid.columns and len(grid.columns) > 1 else "",
