@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from waypost.data.dataset import Dataset
-from waypost.errors import DivergenceError, WaypostError
+from waypost.errors import DivergenceError, InterruptedRun, WaypostError
 from waypost.locks import alone
 from waypost.studies import results
 from waypost.studies.results import Donor, NotTrained, Recipe, Results
@@ -165,9 +165,15 @@ def test_a_training_that_diverged_is_not_repeated(trainings: Trainings, dataset:
     assert len(trainings.asked) == 1
 
 
-def test_other_errors_and_interruptions_leave_nothing(trainings: Trainings, dataset: Dataset, tmp_path: Path) -> None:
-    trainings.error = WaypostError("no memory")
-    with pytest.raises(WaypostError, match="no memory"):
+@pytest.mark.parametrize(
+    ("error", "seen"), [(WaypostError("no memory"), WaypostError), (InterruptedRun(3), KeyboardInterrupt)]
+)
+def test_other_errors_and_interruptions_leave_nothing(
+    trainings: Trainings, dataset: Dataset, tmp_path: Path, error: Exception, seen: type[BaseException]
+) -> None:
+    """Nobody is told that the steps of an interrupted training are saved."""
+    trainings.error = error
+    with pytest.raises(seen):
         Results(tmp_path).run(small(dataset, seeds=1), dataset, "walk/bc", Callback())
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 

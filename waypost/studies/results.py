@@ -22,7 +22,7 @@ from typing import Any, NotRequired, TypedDict
 from waypost.data.dataset import Dataset
 from waypost.data.sources import kept_file, load, recipe_of
 from waypost.envs.tasks import task as find_task
-from waypost.errors import DivergenceError, WaypostError
+from waypost.errors import DivergenceError, InterruptedRun, WaypostError
 from waypost.files import write_json
 from waypost.locks import alone
 from waypost.resources import cpu_name
@@ -261,6 +261,10 @@ def _train(
         task = find_task(planned.task) if planned.task else None
         due |= {"suite": task.suite if task else None, "evaluations": [], "note": str(error)}
         write_json(file, due | {"core_seconds": watch.seconds, "seconds": watch.elapsed})
+        raise
+    except InterruptedRun:
+        if place is None:  # nothing of it is saved
+            raise KeyboardInterrupt from None
         raise
     due |= {name: run.result[name] for name in ("suite", "seconds", "versions")}
     due |= {"core_seconds": watch.seconds, "evaluations": run.evaluations}
