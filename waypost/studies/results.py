@@ -270,7 +270,7 @@ def _train(
     due |= {"core_seconds": watch.seconds, "evaluations": run.evaluations}
     due["final"] = {name: value for name, value in run.result["per_seed"][0].items() if name != "seed"}
     write_json(file, due)
-    run.result["core_seconds"] = due["core_seconds"]
+    run.result.update(core_seconds=due["core_seconds"], rows=[due["fingerprint"]])
     return run
 
 
@@ -280,7 +280,8 @@ def _run(record: Finished, planned: Plan[Any]) -> Run:
     task = find_task(planned.task) if planned.task else None
     per_seed = [{"seed": planned.seeds[0], **record["final"]}]
     outcome = result(planned.algorithm, planned.data, task, planned.steps, per_seed, record["seconds"])
-    outcome |= {"core_seconds": record["core_seconds"], "versions": record.get("versions", {})}
+    outcome |= {"core_seconds": record["core_seconds"], "rows": [record["fingerprint"]]}
+    outcome["versions"] = record.get("versions", {})
     rows: list[dict[str, Any]] = [dict(row) for row in record["evaluations"]]
     return Run(planned, outcome, [], [], rows)
 
@@ -294,5 +295,6 @@ def _joined(planned: Plan[Any], runs: list[Run]) -> Run:
     outcome = result(planned.algorithm, planned.data, task, planned.steps, per_seed, seconds)
     known = [run.result["core_seconds"] for run in runs]
     outcome["core_seconds"] = None if None in known else sum(known)
+    outcome["rows"] = sorted({each for run in runs for each in run.result["rows"]})
     rows = sorted((row for run in runs for row in run.evaluations), key=lambda row: row["step"])
     return Run(planned, outcome, [each for run in runs for each in run.policies], [], rows)

@@ -13,6 +13,7 @@ from experiments import rows
 
 from waypost.cli import main
 from waypost.errors import DivergenceError, WaypostError
+from waypost.files import write_json
 from waypost.locks import alone
 from waypost.studies import budget, results
 from waypost.studies.paper import EXPERIMENTS
@@ -22,6 +23,7 @@ from waypost.training.plan import Plan
 from waypost.training.runs import Run, result
 
 DATA = ["antmaze-umaze", "hopper-medium"]
+SCHEMES = ("main", "more", "mix", "mix-action-free")
 
 
 class Made:
@@ -30,6 +32,7 @@ class Made:
     def __init__(self) -> None:
         self.scores: dict[str, float] = {}
         self.asked: list[tuple[str, str, int]] = []
+        self.inits: dict[Path, str | None] = {}
 
     def execute(self, planned: Plan[Any], data: Any, out: Path | None = None, **options: Any) -> Run:
         (seed,) = planned.seeds
@@ -45,6 +48,10 @@ class Made:
         ]
         per_seed = [{"seed": seed, "score": score, **measures}]
         outcome = result(planned.algorithm, planned.data, None, planned.steps, per_seed, 60.0)
+        if out is not None:
+            self.inits[out] = planned.init
+            about = {"algorithm": planned.algorithm, "config": {}, "fingerprint": data.fingerprint()}
+            write_json(out / "config.json", about)
         options["callback"].start(planned, planned.steps, 0)
         options["callback"].advance("all", planned.steps)
         return Run(planned, {**outcome, "suite": "replica"}, [], [], evaluations, out)
@@ -55,6 +62,7 @@ def made(monkeypatch: pytest.MonkeyPatch, replicas: Callable[..., None]) -> Made
     replicas(*DATA, rows=40)
     trainings = Made()
     monkeypatch.setattr(results, "execute", trainings.execute)
+    monkeypatch.setattr("waypost.studies.paper.run.to_png", lambda figure: b"")
     stages = ("joint", "policy", "critic and policy", "critic and cloning")
     monkeypatch.setattr(budget, "measure", lambda planned, dataset: dict.fromkeys(stages, 0.01))
     return trainings
@@ -142,6 +150,35 @@ def test_curves_and_sparse_read_the_trainings_of_the_table(made: Made, tmp_path:
     run("sparse", tmp_path / "out", results=kept, data=DATA[:1], seeds=2)
     assert made.asked == [*before, ("antmaze-umaze", "por", 0), ("antmaze-umaze", "por", 1)]
     assert sorted(path.name for path in (kept / "antmaze-umaze").iterdir()) == ["iql", "por", "por-sparse"]
+
+
+def test_trainings_on_different_recordings_are_said_to_be_so(made: Made, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"results": tmp_path / "kept", "data": DATA[1:], "algorithms": ["por", "bc"]}
+    assert "same recording" not in run("table1", tmp_path / "out", minutes=5, **options).text
+    file = tmp_path / "kept" / "hopper-medium" / "bc" / "1.json"
+    write_json(file, json.loads(file.read_text()) | {"fingerprint": "other", "cpu": "other"})
+    text = run("table1", tmp_path / "out", **options).text
+    assert "Not all trainings on hopper-medium had the same recording of the data." in text
+
+
+def test_donors_are_trained_for_those_who_are_missing(
+    made: Made, replicas: Callable[..., None], tmp_path: Path
+) -> None:
+    replay = "hopper-medium-replay"
+    replicas(replay, rows=100)
+    options: dict[str, Any] = {"results": tmp_path / "kept", "data": [replay], "algorithms": ["por"], "seeds": 1}
+    record = run("extra-data", tmp_path / "out", steps=8, evaluation={"every": 4}, **options)
+    main, more, mix, free = (tmp_path / "kept" / replay / f"por-{name}" / "0.json" for name in SCHEMES)
+    assert all(file.is_file() for file in (main, more, mix, free))
+    place = tmp_path / "out" / "extra-data" / "runs" / "full" / replay / "por-main" / "seed-0"
+    assert set(made.inits) == {place}, "only the donor leaves a run directory"
+    assert json.loads(mix.read_text())["donor"] == json.loads(main.read_text())["identity"]
+    before = len(made.asked)
+    assert run("extra-data", tmp_path / "out", **options).text == record.text
+    assert len(made.asked) == before
+    mix.unlink()
+    run("extra-data", tmp_path / "out", **options)
+    assert len(made.asked) == before + 2, "the donor, which would be read were it real, and the mix"
 
 
 def test_two_processes_share_the_work(made: Made, tmp_path: Path) -> None:

@@ -319,6 +319,15 @@ def seeds_and_updates(scores: Sequence[Score], minutes: float | None = None) -> 
     return f"{text} (their presets have {span(presets)}{warning})"
 
 
+def different_rows(scores: Sequence[Score]) -> str:
+    """On which data sets not all trainings had the same rows; nothing if all had."""
+    found: dict[str, set[str]] = {}
+    for score in scores:
+        found.setdefault(score.data, set()).update(row for run in score.runs for row in run.result.get("rows", ()))
+    mixed = [data for data, rows in found.items() if len(rows) > 1]
+    return f"Not all trainings on {listed(mixed)} had the same recording of the data." if mixed else ""
+
+
 def data_sources(data: Sequence[str]) -> str:
     """Where the data come from, in words."""
     kinds = []

@@ -239,6 +239,7 @@ def _text(context: Context, grid: Grid) -> str:
         (POR: {PRINTED_MEANS["Locomotion"]["POR"].mean} printed, {printed:.1f} by its nine rows): it is a sum divided by
         12, with three random sets that are not printed.""",
         trainings.failures([replace(score, kind=NAMES[score.kind]) for score in grid.scores]),
+        trainings.different_rows(grid.scores),
     )
 
 
