@@ -40,9 +40,10 @@ def test_neither_compilation_nor_evaluations_are_counted(monkeypatch: pytest.Mon
         watch.advance("value", step)
         now += 100.0
         watch.evaluated(step, [])
-    now += 6.0
-    watch.advance("policy", 500)
-    assert watch.seconds == pytest.approx(3.5 + 6.0)
+    for step, seconds in ((400, 50.0), (500, 4.0)):
+        now += seconds
+        watch.advance("policy", step)
+    assert watch.seconds == pytest.approx(3.5 + 6.0)  # 150 updates of 0.04 s each
 
 
 def test_what_a_resumed_training_did_before_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:

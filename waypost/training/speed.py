@@ -80,8 +80,9 @@ class Stopwatch(Callback):
     @property
     def seconds(self) -> float | None:
         """Of all updates, those made before a resumption included; None if none were made."""
-        stages = [
-            float(np.median([seconds / updates for updates, seconds in chunks])) * sum(updates for updates, _ in chunks)
-            for chunks in self._chunks.values()
-        ]
-        return round(sum(stages) / self._share, 1) if stages else None
+        total = 0.0
+        for chunks in self._chunks.values():
+            # Of two the one that was not compiled.
+            middle = sorted(seconds / updates for updates, seconds in chunks)[(len(chunks) - 1) // 2]
+            total += middle * sum(updates for updates, _ in chunks)
+        return round(total / self._share, 1) if self._chunks else None

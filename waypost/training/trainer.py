@@ -215,6 +215,8 @@ class _Training:
                             self.seconds = time.monotonic() - begun
                             self.save()
                             last_saved = time.monotonic()
+                        if due and cores() == 1:  # side by side they would only take turns
+                            self._take_evaluation(wait=True)
                         if stop:
                             raise InterruptedRun(self.learner.step)
                     first += stage.steps
@@ -245,8 +247,6 @@ class _Training:
             return False
         self._take_evaluation(wait=True)
         self.beside.begin(self.learner.step, self.learner.agents)
-        if cores() == 1:  # both would only take turns
-            self._take_evaluation(wait=True)
         return True
 
     def _take_evaluation(self, wait: bool) -> None:
