@@ -199,7 +199,8 @@ def _means(algorithms: Sequence[str], grid: Grid) -> list[Row]:
         for group, names in groups.items():
             found = [own[name].values for name in names if name in own and own[name].values]
             if len(found) < len(names):
-                row[f"{group} ({len(names)})"] = f"- ({len(found)} of {len(names)})"
+                due = any(name in own for name in names)  # RvS-G has no place in locomotion
+                row[f"{group} ({len(names)})"] = f"- ({len(found)} of {len(names)})" if due else ""
                 continue
             common = min(map(len, found))
             # The k-th seeds of all data sets make up one run of the benchmark.
