@@ -14,6 +14,7 @@ ROOMS = (
     ("types",),
     ("schema",),
     ("statistics", "files", "resources"),
+    ("locks",),
     ("data",),
     ("envs",),
     ("recording",),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -81,6 +83,27 @@ def test_a_replica_is_recorded_once_and_kept(tmp_path: Path, monkeypatch: pytest
     assert few.name == once_more.name == "hopper-medium-500"
     assert few.task == recorded_task("hopper-medium-500") == "hopper-medium"
     assert sorted(file.name for file in tmp_path.iterdir()) == ["hopper-medium-500.npz", "hopper-medium.npz"]
+
+
+def test_two_who_want_the_same_replica_record_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WAYPOST_DATA", str(tmp_path))
+    data, recorded = waypost.load("t-maze").named("hopper-medium", task="hopper-medium"), []
+    both = threading.Barrier(2)
+
+    def make(transitions: int | None, progress: object) -> waypost.Dataset:
+        recorded.append(transitions)
+        with suppress(threading.BrokenBarrierError):
+            both.wait(0.5)  # long enough for the other to be here, too, were it let in
+        return data
+
+    monkeypatch.setitem(RECIPES, "hopper-medium", replace(RECIPES["hopper-medium"], make=make))
+    threads = [threading.Thread(target=waypost.load, args=("hopper-medium",)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert recorded == [None]
+    assert [file.name for file in tmp_path.iterdir()] == ["hopper-medium.npz"]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from samples import TINY
 import waypost
 from waypost.envs.tasks import task
 from waypost.files import read_arrays
-from waypost.training import beside
+from waypost.training import beside, trainer
 from waypost.training.callbacks import Callback
 from waypost.training.evaluation import rollouts
 from waypost.training.state import CHECKPOINT
@@ -65,9 +65,28 @@ def test_training_goes_on_meanwhile_and_waits_before_the_next(monkeypatch: pytes
             seen.append(step)
 
     monkeypatch.setattr(beside, "rollouts", slow)
+    monkeypatch.setattr(trainer, "cores", lambda: 2)
     small(callbacks=[Watching()])
     assert seen == [10, 20, 30, 40]
     assert all(name.startswith("evaluation") for name in threads)
+
+
+def test_on_a_single_core_training_waits_for_each(whole: waypost.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So what either of them takes can be told apart; what they find is the same."""
+    events: list[tuple[str, int]] = []
+
+    class Watching(Callback):
+        def advance(self, stage: str, step: int) -> None:
+            events.append(("advanced", step))
+
+        def evaluated(self, step: int, rows: list[dict[str, Any]]) -> None:
+            events.append(("evaluated", step))
+
+    monkeypatch.setattr(trainer, "cores", lambda: 1)
+    alone = small(seeds=[3, 4], callbacks=[Watching()])
+    assert alone.evaluations == whole.evaluations
+    for step in (10, 20, 30):
+        assert events.index(("evaluated", step)) == events.index(("advanced", step + 5)) - 1
 
 
 def test_a_checkpoint_lacks_at_most_the_evaluation_of_its_own_step(

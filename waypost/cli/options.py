@@ -122,6 +122,12 @@ class Paper:
     """TOML file with settings on top of the presets: a table [ALGORITHM] for each."""
     runs: Path | None = None
     """Folder of the run directories; in that of a `compare` with the same options what is trained already is read."""
+    results: Path | None = None
+    """Folder of small result files in place of run directories; what is there is read. Processes can share it."""
+    minutes: float | None = None
+    """Minutes of one core that each agent's updates take, in place of steps; with --results, and `taskset -c 0`."""
+    read_only: bool = False
+    """Train nothing: make tables, figures and pages of what is in --results."""
     json: bool = False
     """Print the record, or the list, as one JSON object, the last line on stdout."""
     evaluation: tyro.conf.OmitArgPrefixes[EvaluationOptions] = field(default_factory=EvaluationOptions)

@@ -19,6 +19,7 @@ from waypost.data.formats import BY_SUFFIX, FILES, MINARI, SUFFIXES, TABLE, insi
 from waypost.data.roles import Columns
 from waypost.errors import WaypostError
 from waypost.files import expanded, writable
+from waypost.locks import alone
 from waypost.resources import available_memory
 from waypost.types import Count
 
@@ -148,8 +149,10 @@ def _one(name: str, columns: Columns, progress: Count | None) -> Dataset:
         if not file.is_file():
             with writing(file):
                 writable(file, recipe.row_size * (transitions or recipe.transitions))
-            # Another process may have recorded the same in the meantime.
-            save(recipe.make(transitions, progress), file, overwrite=True)
+            with alone(file):
+                # Another process may have recorded the same in the meantime.
+                if not file.is_file():
+                    save(recipe.make(transitions, progress), file, overwrite=True)
         return BY_SUFFIX[".npz"].read(file, Columns()).named(name)
     path = expanded(name)
     if minari_folder(path):

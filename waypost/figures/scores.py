@@ -105,8 +105,16 @@ def _draw_mark(axes: Axes, mark: Mark, y: float, look: Look) -> None:
 
 
 @STYLED
-def curves(panels: Mapping[str, Sequence[Curve]], looks: Mapping[str, Look], columns: int = 3) -> Figure:
-    """Evaluations during training: a panel for each data set; mean and range of the seeds of each kind."""
+def curves(
+    panels: Mapping[str, Sequence[Curve]],
+    looks: Mapping[str, Look],
+    columns: int = 3,
+    along: str = "training step",
+) -> Figure:
+    """Evaluations during training: a panel for each data set; mean and range of the seeds of each kind.
+
+    along   what the steps of the curves count
+    """
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
     figure = new_figure(max(3.6, 2.4 * columns + 0.3), 1.8 * rows + 0.5)
@@ -123,6 +131,7 @@ def curves(panels: Mapping[str, Sequence[Curve]], looks: Mapping[str, Look], col
             words = f"no result: {', '.join(failed)}"
             axes.text(0.5, 0.5, words, ha="center", va="center", fontsize=8, transform=axes.transAxes)
         step_axis(axes, max([1.0, *(float(curve.steps.max()) for curve in known)]))
+        axes.set_xlabel(along)
         axes.set_title(title, loc="left", fontsize=9, parse_math=False)
         axes.set_ylabel("score" if place % columns == 0 else "")
         if place + columns < len(panels):

@@ -21,7 +21,7 @@ import numpy as np
 
 from waypost import statistics
 from waypost.agents import ALGORITHMS, algorithm, find_entry
-from waypost.agents.agent import Spec
+from waypost.agents.agent import Spec, Stage
 from waypost.agents.settings import COUNTER
 from waypost.data.large import obtain
 from waypost.data.roles import Columns
@@ -246,10 +246,14 @@ def compare(
 # -- plans -----------------------------------------------------------------------------------------
 
 
+def stages_of(planned: Plan) -> tuple[Stage, ...]:
+    """The stages of a training."""
+    return algorithm(planned.algorithm)(planned.config, Spec(1, 1, (-1.0,), (1.0,)), planned.steps).stages
+
+
 def total_updates(planned: Plan) -> int:
     """How many updates an agent gets in all stages of its training."""
-    chosen, blank = algorithm(planned.algorithm), Spec(1, 1, (-1.0,), (1.0,))
-    return sum(stage.steps for stage in chosen(planned.config, blank, planned.steps).stages)
+    return sum(stage.steps for stage in stages_of(planned))
 
 
 def with_total_updates(planned: Plan, updates: int) -> Plan:

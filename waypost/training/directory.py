@@ -8,18 +8,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from waypost.errors import DirectoryError, WaypostError
 from waypost.files import discard_partials, is_partial, make_folder, remove_folders
-
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
+from waypost.locks import lock
 
 LOCK = ".lock"
 ATTEMPTS = 100
@@ -49,14 +44,11 @@ class Claim:
     def lock(self) -> None:
         """Hold the file until it is closed; raises at once where another process does."""
         try:
-            if sys.platform == "win32":
-                msvcrt.locking(self._descriptor, msvcrt.LK_NBLCK, 1)
-            else:
-                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError):
-            raise _busy(self.directory) from None
+            held = lock(self._descriptor)
         except OSError as error:  # not every file system has locks
             raise OSError(error.errno, error.strerror, str(self.directory / LOCK)) from None
+        if not held:
+            raise _busy(self.directory)
 
     def close(self) -> None:
         os.close(self._descriptor)

@@ -31,7 +31,7 @@ from waypost.data.stream import Stream, sample
 from waypost.envs.tasks import task as find_task
 from waypost.errors import InterruptedRun, MissingPart, WaypostError
 from waypost.files import table, write_json, write_text
-from waypost.resources import device_memory, enough_memory
+from waypost.resources import cores, device_memory, enough_memory
 from waypost.training.beside import Evaluations
 from waypost.training.callbacks import Callback
 from waypost.training.compilation import keep_programs
@@ -215,6 +215,8 @@ class _Training:
                             self.seconds = time.monotonic() - begun
                             self.save()
                             last_saved = time.monotonic()
+                        if due and cores() == 1:  # side by side they would only take turns
+                            self._take_evaluation(wait=True)
                         if stop:
                             raise InterruptedRun(self.learner.step)
                     first += stage.steps

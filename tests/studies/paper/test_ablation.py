@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import jax
@@ -21,6 +22,7 @@ from waypost.studies.paper.ablation import VARIANTS, Variant, executor_data
 from waypost.studies.paper.experiment import Context, Size
 from waypost.studies.paper.run import run
 from waypost.studies.paper.scores import load_data, require_same_parts
+from waypost.studies.results import Results
 from waypost.training.callbacks import Callback
 from waypost.training.runs import load_run
 
@@ -79,6 +81,26 @@ def test_an_executor_is_trained_alone_and_has_the_guide_of_its_seed(
     changed = replace(joined, policies=[replace(joined.policy, agent=other)])
     with pytest.raises(WaypostError, match="has another guide than"):
         require_same_parts(changed, guide, "value_part", "guide_part")
+
+
+def test_in_a_folder_of_results_the_guide_is_trained_for_executors_that_are_missing(
+    replicas: Callable[..., None], cheap_evaluations: None, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replicas("hopper-medium", rows=120)
+    monkeypatch.setitem(ablation.SIZES, "small", 8)
+    kept = context.runs.parent / "kept"
+    context = replace(context, results=Results(kept))
+    dataset, variant = load_data(context, "hopper-medium"), Variant("small", 10)
+    seen = executor_data(dataset, variant)
+    (joined,) = ablation._train(context, dataset, seen, variant)
+    assert joined.policies
+    assert [str(file.relative_to(kept)) for file in kept.rglob("*.json")] == ["hopper-medium/executor-8-10/0.json"]
+    assert [path.parent.name for path in context.runs.rglob("result.json")] == ["seed-0"], "of the guide alone"
+    rmtree(context.runs)
+    (again,) = ablation._train(context, dataset, seen, variant)
+    assert not context.runs.exists()
+    assert again.policies == []
+    assert again.result["per_seed"] == joined.result["per_seed"]
 
 
 def fingerprint(run: Any) -> str:

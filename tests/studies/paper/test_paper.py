@@ -275,7 +275,7 @@ def test_a_training_goes_on_where_it_stopped_and_is_read_once_finished(fake: Mod
     scores = (tmp_path / "fake-one" / "scores.csv").read_text()
     run("fake-one", tmp_path, quick=True, steps=30, callbacks=[once_more])
     assert once_more.begun == []
-    assert "finished already" in once_more.notes[-1]
+    assert "already finished" in once_more.notes[-1]
     assert (tmp_path / "fake-one" / "scores.csv").read_text() == scores
     with pytest.raises(WaypostError, match="began with steps = 30, asked for 20"):
         run("fake-one", tmp_path, quick=True)

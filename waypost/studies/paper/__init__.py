@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
+from waypost.agents import ALGORITHMS
 from waypost.errors import WaypostError
 from waypost.studies.paper.benchmark import COLUMNS, GROUPS
 from waypost.studies.paper.experiment import Experiment, Size
@@ -19,7 +20,8 @@ def _described(name: str, words: Mapping[str, Any]) -> Experiment:
     def members(of: str, groups: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
         return tuple(member for each in words.get(of, ()) for member in groups.get(each, (each,)))
 
-    choices = {"data": members("data", GROUPS), "algorithms": members("algorithms", COLUMNS)}
+    algorithms = tuple(name for name in members("algorithms", COLUMNS) if name in ALGORITHMS)
+    choices = {"data": members("data", GROUPS), "algorithms": algorithms}
     sizes = {form: Size(**words[form]) for form in ("quick", "full")}
     return Experiment(**{"name": name, **words, **choices, **sizes})
 

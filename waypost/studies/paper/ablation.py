@@ -82,8 +82,8 @@ def run(context: Context) -> Outcome:
     text = paragraphs(
         f"""Executors of {listed(f"({width}, {width})" for width in SIZES.values())} hidden units on all data, and of
         the first two sizes on the best {listed(SHARES)} % of the episodes by return; {many(len(ordered), "data set")},
-        {trainings.seeds_and_updates(found)}. V and guide of each seed are the same for every executor and learned from
-        all data. {trainings.data_sources(ordered)}""",
+        {trainings.seeds_and_updates(found, context.minutes)}. V and guide of each seed are the same for every executor
+        and learned from all data. {trainings.data_sources(ordered)}""",
         *(_group(group, names, summary, scores) for group, names in groups.items()),
         """The best of three shares is chosen after the fact, which flatters partial data a little; the paper does so
         too. Its locomotion means are over 12 data sets, three of them random ones, so only the differences can be
@@ -99,10 +99,11 @@ def _train(context: Context, dataset: Dataset, seen: Dataset, variant: Variant) 
     name, width = dataset.name, SIZES[variant.size]
     for seed in range(context.size.seeds):
         common: dict[str, Any] = {"env": row_of(name), "preset": trainings.preset_of_part(name), "seeds": [seed]}
-        guide = context.train("por", dataset, label=f"{name}/guide/seed-{seed}", training="guide", **common)
-        common |= {"label": f"{name}/executor-{width}-{variant.share}/seed-{seed}", "init": guide.directory}
+        guide = context.donor("por", dataset, label=f"{name}/guide/seed-{seed}", training="guide", **common)
+        common |= {"label": f"{name}/executor-{width}-{variant.share}/seed-{seed}", "donor": guide}
         joined = context.train("por", seen, training="executor", executor_hidden=(width, width), **common)
-        trainings.require_same_parts(joined, guide, "value_part", "guide_part")
+        if joined.policies:  # those of a folder of results were compared when they were trained
+            trainings.require_same_parts(joined, guide.run(), "value_part", "guide_part")
         runs.append(joined)
     return runs
 

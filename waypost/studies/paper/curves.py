@@ -1,7 +1,8 @@
 """Learning curves of POR against our IQL on all 15 data sets: the same code, data, evaluations and number of updates.
 
 IQL gets as many updates as POR's preset says, whatever its own says. On replicas V, guide, executor and all networks of
-IQL have two layers of 256; on D4RL's files POR's executor has the paper's 1024 and IQL keeps 256.
+IQL have two layers of 256; on D4RL's files POR's executor has the paper's 1024 and IQL keeps 256. In a folder of
+results the trainings are those of Table 1: equal minutes of a core in place of equal updates.
 """
 
 from __future__ import annotations
@@ -40,17 +41,23 @@ def run(context: Context) -> Outcome:
     looks = dict(zip(KINDS, LOOKS, strict=False))
     figures = {
         f"curves-{group.lower()}": Drawing(
-            curves({data: [score.curve() for score in pairs[data]] for data in names}, looks),
+            curves(
+                {data: [score.curve(minutes=context.minutes) for score in pairs[data]] for data in names},
+                looks,
+                along="minutes of a core" if context.minutes else "training step",
+            ),
             f"{group} data: scores during training, mean and range of the seeds.",
             f"Learning curves of POR and IQL on {many(len(names), 'data set')}: {group}.",
         )
         for group, names in grouped(context.data).items()
     }
     tables = {"scores": ends, "curves": common["curves"], "trainings": common["scores"]}
-    return Outcome(_text(context.data, scores), figures, tables)
+    return Outcome(_text(context, scores), figures, tables)
 
 
 def _train(context: Context, data: str, kind: str) -> Score:
+    if context.results is not None:
+        return trainings.train_and_score(context, kind.lower(), data, kind)
     planned = plan("por", data, env=row_of(data))
     steps = context.size.steps or planned.steps
     # Evaluations as the task says; more often where there are too few updates for a curve.
@@ -76,12 +83,14 @@ def _rise(score: Score) -> float | None:
     return float(steps[np.argmax(curve >= 0.9 * curve.max())] / steps[-1]) if curve.max() > 0 else None
 
 
-def _text(data: Sequence[str], scores: Sequence[Score]) -> str:
+def _text(context: Context, scores: Sequence[Score]) -> str:
+    data = context.data
+    length = trainings.seeds_and_updates(scores, context.minutes)
     duel = trainings.Duel(scores, KINDS, POR, TABLE_1)
     known = len(duel.pairs)
     return paragraphs(
         f"""POR and IQL of the same code base on {len(data)} of the paper's {len(TABLE_1)} data sets,
-        {trainings.seeds_and_updates(scores)} for both. {trainings.data_sources(data)} The paper shows its curves as
+        {length} for both. {trainings.data_sources(data)} The paper shows its curves as
         pictures only; the numbers beside ours are those of Table 1, where IQL's are from its own authors.""",
         f"""At the end POR is ahead of IQL on **{len(duel.here)} of {known}** ({listed(duel.here)}); in the paper's
         Table 1 on {len(duel.there)} of {len(data)} ({listed(duel.there)}). The order is the same on {len(duel.agree)}

@@ -22,8 +22,9 @@ from waypost.envs.tasks import Protocol
 from waypost.errors import WaypostError
 from waypost.schema import conform_fields
 from waypost.studies.comparison import with_total_updates, with_tuples
+from waypost.studies.results import Donor, Results
 from waypost.training.callbacks import Callback
-from waypost.training.plan import MOST_SEEDS, plan
+from waypost.training.plan import MOST_SEEDS, Plan, plan
 from waypost.training.runs import Run
 from waypost.training.trainer import execute
 
@@ -82,6 +83,8 @@ class Experiment:
     """Data sets to choose from; none: there is no choice."""
     algorithms: tuple[str, ...] = ()
     """Algorithms to choose from; none: there is no choice."""
+    scores_only: bool = False
+    """Whether scores are all it wants of its trainings, so that a folder of results is enough."""
 
     @property
     def trains(self) -> bool:
@@ -115,6 +118,10 @@ class Context:
     """For each algorithm's name, settings on top of its preset; what the experiment itself sets is on top of them."""
     evaluation: Callable[[Protocol], Protocol] = lambda usual: usual
     """How agents are evaluated, made of how they usually are."""
+    results: Results | None = None
+    """The folder that finished trainings are read from and new ones go to, in place of run directories."""
+    minutes: float | None = None
+    """Minutes of one core each agent's updates take, in place of a number of steps; only with `results`."""
     seconds: dict[Path, float] = field(default_factory=dict)
     """How long each training that was asked for took, whenever that was."""
     used: dict[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -127,23 +134,52 @@ class Context:
                 yield item
                 count(done + 1, len(items))
 
-    def train(self, algorithm: str, data: str | Path | Dataset, *, label: str | None = None, **options: Any) -> Run:
+    def train(
+        self,
+        algorithm: str,
+        data: str | Path | Dataset,
+        *,
+        label: str | None = None,
+        donor: Donor | None = None,
+        weights: bool = False,
+        **options: Any,
+    ) -> Run:
         """A training with this experiment's seeds and steps; it resumes, and a finished one is only read.
 
         label     the run directory's name under `runs`; by default DATA/ALGORITHM
+        donor     provides the parts this training leaves out
+        weights   whether the agent is a donor itself: it leaves a run directory beside a file of results
         options   as for `waypost.train`
         """
         if algorithm in self.settings:
             self.used[algorithm] = self.settings[algorithm]
-        given = with_tuples(self.settings.get(algorithm, {}))
-        planned = plan(algorithm, data, **{"seeds": self.size.seeds, **given, **options})
-        planned = replace(planned, evaluation=self.evaluation(planned.evaluation))
-        if self.size.steps is not None:
-            planned = with_total_updates(planned, self.size.steps)
-        place = self.runs / (label or f"{Path(planned.data).stem}/{algorithm}")
-        run = execute(planned, data, place, resume=True, callback=self.callback)
+        planned = self._plan(algorithm, data, options)
+        label = label or f"{Path(planned.data).stem}/{algorithm}"
+        place = self.runs / label
+        if self.results is None:
+            if donor is not None:
+                given = donor.run()
+                self.seconds[donor.place] = given.result["seconds"]
+                planned = replace(planned, init=str(given.directory))
+            run = execute(planned, data, place, resume=True, callback=self.callback)
+        else:
+            short = label.removesuffix(f"/seed-{planned.seeds[0]}")
+            run = self.results.run(planned, data, short, self.callback, donor, place if weights else None)
         self.seconds[place] = run.result["seconds"]
         return run
+
+    def donor(self, algorithm: str, data: str | Path | Dataset, *, label: str, **options: Any) -> Donor:
+        """A training as `train` does it, once somebody needs its agent."""
+        return Donor(self._plan(algorithm, data, options), data, self.runs / label, self.callback)
+
+    def _plan(self, algorithm: str, data: str | Path | Dataset, options: Mapping[str, Any]) -> Plan[Any]:
+        given = with_tuples(self.settings.get(algorithm, {}))
+        planned = plan(algorithm, data, **{"seeds": self.size.seeds, **given, **options})
+        if self.minutes is not None and self.results is not None:
+            planned = self.results.with_minutes(planned, self.minutes, data)
+        elif self.size.steps is not None:
+            planned = with_total_updates(planned, self.size.steps)
+        return replace(planned, evaluation=self.evaluation(planned.evaluation))
 
 
 def over_seeds(rows: Sequence[Row], by: Sequence[str], same: Sequence[str] = ()) -> list[dict[str, Any]]:

@@ -89,21 +89,28 @@ def _train(context: Context, data: str, given: dict[str, Parts], algorithm: str,
 
 
 def _one(context: Context, data: str, given: dict[str, Parts], algorithm: str, scheme: str, seed: int) -> Run:
-    donor = None if scheme in (MAIN, MORE) else _one(context, data, given, algorithm, MAIN, seed)
-    label = f"{data}/{algorithm}-{scheme.replace(', ', '-')}/seed-{seed}"
-    options: dict[str, Any] = {"env": row_of(data), "preset": trainings.preset_of_part(data), "seeds": [seed]}
-    options |= {} if donor is None else {"training": "guide", "init": donor.directory}
-    run = context.train(algorithm, given[scheme].guide, label=label, **options)
-    # A run directory knows which rows it was trained on; make sure that they are these.
-    for each, dataset in zip((run, donor), given[scheme], strict=True):
-        if each is None:
-            continue
-        assert each.directory is not None
-        if read_config(each.directory).get("fingerprint") != dataset.fingerprint():
-            raise WaypostError(f"{each.directory}: was trained on other rows than {dataset.name}; choose another --out")
-    if donor is not None:
-        trainings.require_same_parts(run, donor, "executor")
+    def described(scheme: str) -> dict[str, Any]:
+        label = f"{data}/{algorithm}-{scheme.replace(', ', '-')}/seed-{seed}"
+        common = {"env": row_of(data), "preset": trainings.preset_of_part(data), "seeds": [seed]}
+        return {"algorithm": algorithm, "data": given[scheme].guide, "label": label, **common}
+
+    if scheme in (MAIN, MORE):
+        run = context.train(**described(scheme), weights=scheme == MAIN and algorithm == "por")
+        _require_rows(run, given[scheme].guide)
+        return run
+    donor = context.donor(**described(MAIN))
+    run = context.train(**described(scheme), training="guide", donor=donor)
+    if run.policies:  # those of a folder of results were compared when they were trained
+        _require_rows(run, given[scheme].guide)
+        _require_rows(donor.run(), given[scheme].executor)
+        trainings.require_same_parts(run, donor.run(), "executor")
     return run
+
+
+def _require_rows(run: Run, dataset: Dataset) -> None:
+    """A run directory knows which rows it was trained on; make sure that they are these."""
+    if run.directory is not None and read_config(run.directory).get("fingerprint") != dataset.fingerprint():
+        raise WaypostError(f"{run.directory}: was trained on other rows than {dataset.name}; choose another --out")
 
 
 def _text(context: Context, scores: Scores) -> str:
@@ -113,8 +120,9 @@ def _text(context: Context, scores: Scores) -> str:
     found = list(scores.values())
     return paragraphs(
         f"""{listed(NAMES[name] for name in context.algorithms)} on {listed(context.data)},
-        {trainings.seeds_and_updates(found)}. **main** learns from the transitions from {inner}, **more** from those
-        from {outer}. {mix if "por" in context.algorithms else ""} {trainings.data_sources(context.data)}""",
+        {trainings.seeds_and_updates(found, context.minutes)}. **main** learns from the transitions from {inner},
+        **more** from those from {outer}. {mix if "por" in context.algorithms else ""}
+        {trainings.data_sources(context.data)}""",
         *(_verdict(data, scores) for data in context.data),
         trainings.failures(found),
     )

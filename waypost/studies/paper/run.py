@@ -25,13 +25,18 @@ from waypost.envs.tasks import OPTIONS, Protocol
 from waypost.errors import WaypostError
 from waypost.figures import to_png, to_svg
 from waypost.files import json_text, table, writable, write_bytes, write_json
+from waypost.studies.budget import check_minutes
 from waypost.studies.comparison import read_settings
 from waypost.studies.paper import EXPERIMENTS, experiment
 from waypost.studies.paper.benchmark import row_of
 from waypost.studies.paper.experiment import Context, Counting, Experiment, Outcome, Row
 from waypost.studies.paper.words import listed, many
+from waypost.studies.results import Results
 from waypost.training import records
 from waypost.training.callbacks import Callback
+
+SEEDS = 3
+"""Agents of each kind in a folder of results."""
 
 
 class FigureWords(TypedDict):
@@ -75,6 +80,8 @@ class Record:
     """The algorithms that were chosen; none: there was no choice."""
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Settings on top of the presets, of the algorithms that were trained."""
+    minutes: float | None = None
+    """Minutes of one core each agent's updates had, where that is what decides how many there are."""
     recorded: int | None = None
     """Transitions of each replica; None: D4RL's number."""
     episodes: int | None = None
@@ -103,6 +110,9 @@ def run(
     algorithms: Sequence[str] = (),
     settings: str | Path | None = None,
     runs: str | Path | None = None,
+    minutes: float | None = None,
+    results: str | Path | None = None,
+    read_only: bool = False,
     evaluation: Mapping[str, int] | None = None,
     callback: Callback | None = None,
     counting: Counting = _silent,
@@ -118,12 +128,17 @@ def run(
     settings     TOML file with settings on top of the presets, as for `compare`
     runs         the folder of the run directories, by default NAME/runs/FORM; in that of a comparison with the same
                  settings, seeds, steps and evaluations finished trainings are only read
+    minutes      minutes of one core each agent's updates take, in place of steps; needs `results`
+    results      a folder of results (`waypost.studies.results`) in place of run directories; what is not given is as
+                 this folder's recipe says
+    read_only    train nothing: tables and figures of what is in `results`
     evaluation   fields of `Protocol` to put in place of the task's
     """
     chosen, folder, given = experiment(name), Path(out) / name, dict(evaluation or {})
-    if not chosen.trains and (steps is not None or settings or runs or given):
+    if not chosen.trains and (steps is not None or minutes is not None or settings or runs or results or given):
         what = "settings, runs and evaluations" if steps is None else "steps"
         raise WaypostError(f"{name}: trains nothing, so it has no {what} to choose")
+    kept = _results(chosen, results, read_only, minutes, steps, runs)
     wanted = {"seeds": seeds, "steps": steps, "episodes": given.get("episodes")}
     size = replace(chosen.form(quick), **{key: number for key, number in wanted.items() if number is not None})
     tables = read_settings(settings) if settings else {}
@@ -136,12 +151,27 @@ def run(
     old = read_record(folder)
     if quick and old is not None and not old.quick:
         raise WaypostError(f"{folder}: holds the full form of {name}; choose another --out for the quick one")
+    if kept is not None:
+        recipe = kept.agree({"minutes": minutes, "steps": steps, "evaluation": protocol, "settings": tables})
+        minutes, protocol, tables = recipe["minutes"], recipe["evaluation"], recipe["settings"]
+        length = recipe["steps"] or (None if minutes else size.steps)
+        size = replace(size, steps=length, seeds=seeds or min(size.seeds, SEEDS))
     begun, place = time.monotonic(), Path(runs) if runs else folder / "runs" / ("quick" if quick else "full")
     context = Context(
-        size, place, callback or Callback(), counting, sets, names, tables, lambda usual: replace(usual, **protocol)
+        size,
+        place,
+        callback or Callback(),
+        counting,
+        sets,
+        names,
+        tables,
+        lambda usual: replace(usual, **protocol),
+        kept,
+        minutes,
     )
     outcome = chosen.run(context)
-    options = {"seeds": seeds, "steps": steps, "data": data, "algos": algorithms, "settings": settings, "runs": runs}
+    options: dict[str, Any] = {"seeds": seeds, "steps": steps, "minutes": minutes, "data": data, "algos": algorithms}
+    options |= {"settings": settings, "runs": runs, "results": results}
     record = Record(
         name=name,
         quick=quick,
@@ -157,9 +187,36 @@ def run(
         data=list(sets),
         algorithms=list(names),
         settings=context.used,
+        minutes=minutes,
     )
     write(outcome, record, folder)
     return record
+
+
+def _results(
+    chosen: Experiment,
+    folder: str | Path | None,
+    read_only: bool,
+    minutes: float | None,
+    steps: int | None,
+    runs: str | Path | None,
+) -> Results | None:
+    """The folder of results that was asked for, once it is certain that the other options go with it."""
+    if folder is None:
+        if minutes is not None or read_only:
+            raise WaypostError(f"--{'read-only' if read_only else 'minutes'} needs a folder: name it with --results")
+        return None
+    if not chosen.scores_only:
+        raise WaypostError(
+            f"{chosen.name}: looks into the trained agents, which a folder of results has not; use --runs"
+        )
+    if runs is not None:
+        raise WaypostError("--runs and --results are two ways to keep trainings; choose one")
+    if minutes is not None:
+        if steps is not None:
+            raise WaypostError("--minutes and --steps both say how long to train; choose one")
+        check_minutes(minutes)
+    return Results(Path(folder), read_only)
 
 
 def _chosen(chosen: Experiment, what: str, given: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
@@ -246,6 +303,7 @@ def how(record: Record) -> str:
     size += [many(record.seeds, "seed")] if record.seeds == usual.seeds else []
     size += [many(record.steps, "step")] if record.steps and record.steps == usual.steps else []
     size += [f"replicas of {record.recorded} transitions"] if record.recorded else []
+    size += [f"{record.minutes:g} core-minutes each"] if record.minutes else []
     size += [many(record.episodes, "rollout")] if record.episodes else []
     size += changes(record)
     size += [f"settings on top of the presets of {listed(record.settings)}"] if record.settings else []

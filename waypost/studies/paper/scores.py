@@ -6,6 +6,7 @@ training fails is an error.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,11 +22,14 @@ from waypost.statistics import spread, spread_name, summarise
 from waypost.studies.comparison import total_updates
 from waypost.studies.paper.benchmark import Published, origin, row_of
 from waypost.studies.paper.experiment import Context, Row, Table
-from waypost.studies.paper.words import listed
+from waypost.studies.paper.words import listed, many
+from waypost.studies.results import NotTrained
 from waypost.training.callbacks import in_turn
 from waypost.training.plan import Plan, plan
 from waypost.training.runs import Run
 
+MISSING = "not trained yet"
+"""The note of what is missing from a folder of results."""
 REHEARSAL = 0.01
 """Trainings with a smaller share of their presets' updates show that they work, and nothing else."""
 
@@ -43,6 +47,11 @@ class Score:
     note: str = ""
 
     @property
+    def missing(self) -> bool:
+        """Whether there is no score because nobody has trained it yet."""
+        return self.note == MISSING
+
+    @property
     def mean(self) -> float | None:
         return float(np.mean(self.values)) if self.values else None
 
@@ -50,6 +59,12 @@ class Score:
     def std(self) -> float | None:
         """Over seeds; one seed has none."""
         return summarise(self.values)["std"] if len(self.values) > 1 else None
+
+    @property
+    def core_minutes(self) -> float | None:
+        """Of an agent's updates on average, where they were counted."""
+        known = [run.result["core_seconds"] for run in self.runs if run.result.get("core_seconds") is not None]
+        return sum(known) / 60 / len(self.values) if self.values and len(known) == len(self.runs) else None
 
     @property
     def evaluations(self) -> tuple[np.ndarray, np.ndarray]:
@@ -81,6 +96,7 @@ class Score:
             "preset": first.plan.preset if first else None,
             "preset_steps": preset_updates(first.plan) if first else None,
             "seconds": round(sum(run.result["seconds"] for run in self.runs), 1) if first else None,
+            "core_minutes": None if self.core_minutes is None else round(self.core_minutes, 2),
             "note": self.note,
         }
 
@@ -88,9 +104,12 @@ class Score:
         """The score to draw, in the row of its data set."""
         return Mark(self.data, kind or self.kind, self.mean, self.std, self.values)
 
-    def curve(self, kind: str | None = None) -> Curve:
-        """Its evaluations to draw."""
-        return Curve(kind or self.kind, *(self.evaluations if self.values else (np.zeros(0), np.zeros(0))))
+    def curve(self, kind: str | None = None, minutes: float | None = None) -> Curve:
+        """Its evaluations to draw, along the updates, or along the minutes of a core that these took in all."""
+        steps, values = self.evaluations if self.values else (np.zeros(0), np.zeros(0))
+        if minutes is not None and self.runs:
+            steps = steps * minutes / total_updates(self.runs[0].plan)
+        return Curve(kind or self.kind, steps, values)
 
 
 # -- trainings -------------------------------------------------------------------------------------
@@ -102,6 +121,8 @@ def attempt(context: Context, data: str, kind: str, train: Callable[[], Run | Se
         trained = train()
     except DirectoryError:
         raise  # it says nothing about these data
+    except NotTrained:
+        return Score(data, kind, note=MISSING)
     except WaypostError as error:
         context.callback.note(f"{kind} on {data}: {error}")
         return Score(data, kind, note=str(error))
@@ -115,7 +136,10 @@ def attempt(context: Context, data: str, kind: str, train: Callable[[], Run | Se
 def train_and_score(context: Context, algorithm: str, data: str, kind: str | None = None, **options: Any) -> Score:
     """The score of an algorithm on a data set by name, with its preset and all seeds at once."""
     kind = kind or algorithm
-    options |= {"label": f"{data}/{kind.lower()}", "env": row_of(data)}
+    label = f"{data}/{kind.lower()}"
+    options |= {"label": label, "env": row_of(data)}
+    if context.results is not None and context.results.read_only:
+        options["seeds"] = context.results.seeds(label) or [0]
     return attempt(context, data, kind, lambda: context.train(algorithm, data, **options))
 
 
@@ -225,9 +249,14 @@ def number(value: float | None, std: float | None = None) -> str:
 
 
 def failures(scores: Sequence[Score]) -> str:
-    """Which trainings gave no result, and why; nothing if all did."""
-    failed = [f"{score.kind} on {score.data}: {score.note}" for score in scores if not score.values]
-    return f"**{len(failed)} of {len(scores)} trainings gave no result**: {'; '.join(failed)}." if failed else ""
+    """Which trainings gave no result, and why, and how many are still to be done; nothing if all is there."""
+    failed = [f"{score.kind} on {score.data}: {score.note}" for score in scores if not (score.values or score.missing)]
+    words = [f"**{len(failed)} of {len(scores)} trainings gave no result**: {'; '.join(failed)}."] if failed else []
+    missing = Counter(score.kind for score in scores if score.missing)
+    if missing:
+        kinds = listed(f"{kind} on {many(count, 'data set')}" for kind, count in missing.items())
+        words.append(f"**{missing.total()} of {len(scores)} are not trained yet**: {kinds}.")
+    return " ".join(words)
 
 
 def possible_reasons(one: Score, other: Score) -> str:
@@ -269,8 +298,11 @@ def _overlap(one: Score, other: Score) -> bool:
     return min(high) <= max(low)
 
 
-def seeds_and_updates(scores: Sequence[Score]) -> str:
-    """How many seeds and updates the trainings had, and what their presets give where that is more."""
+def seeds_and_updates(scores: Sequence[Score], minutes: float | None = None) -> str:
+    """How many seeds and updates the trainings had, and what their presets give where that is more.
+
+    minutes   those of a core that each agent had, where they decided how many updates there are
+    """
 
     def span(numbers: Sequence[int]) -> str:
         return " to ".join(str(number) for number in dict.fromkeys((min(numbers), max(numbers))))
@@ -279,11 +311,21 @@ def seeds_and_updates(scores: Sequence[Score]) -> str:
     counts = [(total_updates(run.plan), preset_updates(run.plan)) for score in scores for run in score.runs]
     ours, presets = zip(*counts, strict=True)
     text = f"{listed(seeds, 'or')} seed{'' if seeds == [1] else 's'} of {span(ours)} updates"
+    text += f" in {minutes:g} minutes of a core" if minutes else ""
     if not any(own < preset for own, preset in counts):
         return text
     short = all(own < REHEARSAL * preset for own, preset in counts)
     warning = ": this tries out the machinery, the scores say nothing yet" if short else ""
     return f"{text} (their presets have {span(presets)}{warning})"
+
+
+def different_rows(scores: Sequence[Score]) -> str:
+    """On which data sets not all trainings had the same rows; nothing if all had."""
+    found: dict[str, set[str]] = {}
+    for score in scores:
+        found.setdefault(score.data, set()).update(row for run in score.runs for row in run.result.get("rows", ()))
+    mixed = [data for data, rows in found.items() if len(rows) > 1]
+    return f"Not all trainings on {listed(mixed)} had the same recording of the data." if mixed else ""
 
 
 def data_sources(data: Sequence[str]) -> str:

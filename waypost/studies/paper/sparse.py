@@ -53,10 +53,11 @@ def run(context: Context) -> Outcome:
     )
     table = Table(brief, "Scores: mean and standard deviation over seeds.", shown=True)
     tables = {"sparse": table, **trainings.training_tables(scores, rows)}
-    return Outcome(_text(context.data, scores), {"sparse": drawing}, tables)
+    return Outcome(_text(context, scores), {"sparse": drawing}, tables)
 
 
-def _text(data: Sequence[str], scores: Sequence[Score]) -> str:
+def _text(context: Context, scores: Sequence[Score]) -> str:
+    data = context.data
     duel = trainings.Duel(scores, KINDS, SPARSE, TABLE_2)
     by = {(score.data, score.kind): score for score in scores}
     tables = {name: TABLE_2[row_of(name)] for name in data}
@@ -68,7 +69,7 @@ def _text(data: Sequence[str], scores: Sequence[Score]) -> str:
     agree, known = len(duel.agree), len(duel.pairs)
     return paragraphs(
         f"""POR and POR-sparse on {len(data)} of {len(TABLE_2)} AntMaze data sets,
-        {trainings.seeds_and_updates(scores)}. {trainings.data_sources(data)}
+        {trainings.seeds_and_updates(scores, context.minutes)}. {trainings.data_sources(data)}
         POR-sparse has POR's settings but for V's objective and its tau, which is the paper's.""",
         f"""POR-sparse is ahead on **{len(duel.here)} of {known}** ({listed(duel.here)}); in the paper on
         {len(duel.there)} of {len(data)} ({listed(duel.there)}). The order is the same as in the paper on {agree} of

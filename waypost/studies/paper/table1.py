@@ -1,21 +1,44 @@
 """Table 1: POR against every baseline on the 15 data sets, with the published scores beside ours.
 
 The columns are the paper's. Two of them are the best of several algorithms on each data set, as there: RvS (by return
-or by goal) and the best of five RL-based ones. RvS-G needs to be told a goal, so it is trained on the mazes only.
+or by goal) and the best of five RL-based ones. RvS-G needs to be told a goal, so it is trained on the mazes only. BC
+and `waypoint` stand beside them.
+
+In a folder of results the main methods come first, then their further seeds, then one seed of each other method, so
+that a table that is not finished is of use.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
 
 from waypost.figures.scores import LOOKS, Mark, dots
-from waypost.studies.paper import scores as trainings
-from waypost.studies.paper.benchmark import COLUMNS, GROUPS, KINDS, NAMES, PRINTED_MEANS, TABLE_1, grouped, row_of
+from waypost.statistics import spread, spread_name
+from waypost.studies.comparison import total_updates
+from waypost.studies.paper import experiment, scores as trainings
+from waypost.studies.paper.benchmark import (
+    COLUMNS,
+    GROUPS,
+    KINDS,
+    NAMES,
+    PRINTED_MEANS,
+    PUBLISHED,
+    TABLE_1,
+    grouped,
+    row_of,
+)
 from waypost.studies.paper.experiment import Context, Drawing, Outcome, Row, Table
 from waypost.studies.paper.scores import Score, number
 from waypost.studies.paper.words import listed, many, paragraphs
+from waypost.studies.results import Results
+from waypost.training.callbacks import in_turn
 
+MAIN = ("por", "waypoint", "iql", "bc", "bc10", "td3bc")
+"""The methods that get all seeds in a folder of results."""
 COLUMN_OF = {name: column for column, members in COLUMNS.items() for name in members}
 
 
@@ -37,49 +60,91 @@ class Grid:
         found = [score for score in self.all(data, column) if score.values]
         return max(found, key=lambda score: score.mean or 0.0) if found else None
 
+    def known(self, data: Sequence[str], column: str) -> int:
+        """On how many of the data sets a column has a score."""
+        return sum(self.best(name, column) is not None for name in data)
+
     def mean(self, data: Sequence[str], column: str) -> float | None:
         """The mean of a column; None if it has a gap."""
         found = (self.best(name, column) for name in data)
         return trainings.mean(None if score is None else score.mean for score in found)
 
 
-def run(context: Context) -> Outcome:
-    pairs = [
+def jobs(context: Context) -> list[tuple[str, str, int]]:
+    """Data set, algorithm and seed of every training, in the order they are worked off.
+
+    Of the whole table the main methods get all seeds and the others one; of a part everything gets all.
+    """
+    pairs, seeds = _pairs(context), range(context.size.seeds)
+    main = [pair for pair in pairs if pair[1] in MAIN]
+    rest = sorted((pair for pair in pairs if pair[1] not in MAIN), key=lambda pair: context.algorithms.index(pair[1]))
+    chosen = len(context.algorithms) < len(experiment("table1").algorithms)
+    turns = [(main, seeds[:1]), (main, seeds[1:]), (rest, seeds[:1]), (rest, seeds[1:] if chosen else ())]
+    return [(*pair, seed) for some, own in turns for seed in own for pair in some]
+
+
+def _pairs(context: Context) -> list[tuple[str, str]]:
+    return [
         (data, name)
         for data in context.data
         for name in context.algorithms
         if name != "rvs-g" or row_of(data) in GROUPS["AntMaze"]
     ]
-    scores = trainings.score_each(context, pairs, lambda data, name: trainings.train_and_score(context, name, data))
+
+
+def _work(context: Context) -> Context:
+    """Do what is missing from the folder of results; the same experiment, which only reads from now on."""
+    assert context.results is not None
+    if not context.results.read_only:
+        for data, name, seed in in_turn(jobs(context), "training", context.callback):
+            trainings.train_and_score(context, name, data, seeds=[seed])
+    return replace(context, results=Results(context.results.folder, read_only=True))
+
+
+def run(context: Context) -> Outcome:
+    if context.results is None:
+        train = partial(trainings.train_and_score, context)
+        scores = trainings.score_each(context, _pairs(context), lambda data, name: train(name, data))
+    else:
+        context = _work(context)
+        found = [trainings.train_and_score(context, name, data) for data, name in _pairs(context)]
+        scores = trainings.require_results(found)
     columns = [name for name, members in COLUMNS.items() if set(members) & set(context.algorithms)]
     grid = Grid(context.data, columns, scores)
     trained: list[Row] = []
     for score in scores:
         column = COLUMN_OF[score.kind]
-        mean, std, by = TABLE_1[row_of(score.data)][column]
+        mean, std, by = TABLE_1[row_of(score.data)].get(column, (None, None, None))
         paper: Row = {"column": column, "paper_mean": mean, "paper_std": std, "paper_algorithm": by}
         named = {"algorithm" if key == "kind" else key: value for key, value in score.row().items()}
         trained.append({**named, **paper})
-    caption = "Scores: mean and standard deviation over seeds. A column of several algorithms holds the best of them."
-    tables = {"table1": Table(_rows(grid), caption, shown=True), **trainings.training_tables(scores, trained)}
+    caption = (
+        f"Scores: mean and {spread_name(max(len(score.values) for score in scores))}; * is one seed, - is not trained "
+        "yet. A column of several algorithms holds the best of them. Means are of complete columns only."
+    )
+    tables = {
+        "table1": Table(_rows(grid), caption, shown=True),
+        "means": Table(_means(context.algorithms, grid), MEANS_CAPTION, shown=True),
+        **trainings.training_tables(scores, trained),
+    }
     return Outcome(_text(context, grid), {"table1": _drawing(grid)}, tables)
 
 
 def _rows(grid: Grid) -> list[Row]:
-    """Two rows for each data set, and for the means of each group: ours and the paper's."""
+    """Two rows for each data set, and for the means of each group and of all: ours and the paper's."""
     lines: dict[str, tuple[dict[str, str], dict[str, str]]] = {}
     for data in grid.data:
-        ours, theirs = lines[data] = {}, {}
+        lines[data] = (
+            {name: _cell(grid, data, name) for name in grid.columns},
+            {name: _printed(data, name) for name in grid.columns},
+        )
+    groups = grouped(grid.data)
+    groups |= {"overall": list(grid.data)} if len(groups) > 1 else {}
+    for group, names in groups.items():
+        ours, theirs = {}, {}
         for name in grid.columns:
-            score, printed = grid.best(data, name), TABLE_1[row_of(data)][name]
-            words = [] if score is None else [number(score.mean, score.std)]
-            words += [score.kind] if score is not None and len(COLUMNS[name]) > 1 else []
-            failed = [each.kind for each in grid.all(data, name) if not each.values]
-            ours[name] = " ".join([*words, *([f"({', '.join(failed)} failed)"] if failed else [])])
-            theirs[name] = number(printed.mean, printed.std) + (f" {printed.by}" if printed.by else "")
-    for group, names in grouped(grid.data).items():
-        ours = {name: number(grid.mean(names, name)) for name in grid.columns}
-        theirs = {name: number(_paper_mean(names, name)) for name in grid.columns}
+            ours[name] = _or_gap(grid.mean(names, name), f"- ({grid.known(names, name)} of {len(names)})")
+            theirs[name] = _or_gap(_paper_mean(names, name), "")
         lines[f"{group} mean of {len(names)}"] = ours, theirs
     rows: list[Row] = []
     for label, (ours, theirs) in lines.items():
@@ -87,41 +152,134 @@ def _rows(grid: Grid) -> list[Row]:
     return rows
 
 
-def _paper_mean(data: Sequence[str], column: str) -> float:
+def _cell(grid: Grid, data: str, column: str) -> str:
+    """Our score in words: the mean, the spread, whose it is, and who failed."""
+    score, members = grid.best(data, column), grid.all(data, column)
+    words = [] if score is None else [_with_spread(score.values)]
+    words += [score.kind] if score is not None and len(COLUMNS[column]) > 1 else []
+    failed = [each.kind for each in members if not (each.values or each.missing)]
+    words += [f"({', '.join(failed)} failed)"] if failed else []
+    absent = [each.kind for each in members if each.missing]
+    words += [f"({', '.join(absent)} -)" if words else "-"] if absent else []
+    return " ".join(words)
+
+
+def _with_spread(values: Sequence[float]) -> str:
+    if len(values) == 1:
+        return f"{values[0]:.1f}*"
+    low, high = spread(values) or (None, None)
+    return f"{np.mean(values):.1f} ({low:.1f} to {high:.1f})"
+
+
+def _printed(data: str, column: str) -> str:
+    if column not in PUBLISHED:
+        return ""
+    printed = TABLE_1[row_of(data)][column]
+    return number(printed.mean, printed.std) + (f" {printed.by}" if printed.by else "")
+
+
+def _or_gap(mean: float | None, gap: str) -> str:
+    return gap if mean is None else number(mean)
+
+
+MEANS_CAPTION = (
+    "Means of each method over the data sets shown, only where it has a result on all of them; in brackets the spread "
+    "of the seeds' own means. Core-minutes are of an agent's updates, without compilation and evaluations."
+)
+
+
+def _means(algorithms: Sequence[str], grid: Grid) -> list[Row]:
+    """A row for each method: its means over the groups and over all, and what its trainings took."""
+    groups = grouped(grid.data)
+    groups |= {"overall": list(grid.data)} if len(groups) > 1 else {}
+    rows: list[Row] = []
+    for algorithm in algorithms:
+        own = {score.data: score for score in grid.scores if score.kind == algorithm}
+        row: dict[str, str | int | float | None] = {"method": NAMES[algorithm]}
+        for group, names in groups.items():
+            found = [own[name].values for name in names if name in own and own[name].values]
+            if len(found) < len(names):
+                due = any(name in own for name in names)  # RvS-G has no place in locomotion
+                row[f"{group} ({len(names)})"] = f"- ({len(found)} of {len(names)})" if due else ""
+                continue
+            common = min(map(len, found))
+            # The k-th seeds of all data sets make up one run of the benchmark.
+            row[f"{group} ({len(names)})"] = _with_spread(np.mean([each[:common] for each in found], axis=0).tolist())
+        known = [score for score in own.values() if score.values]
+        counts = [total_updates(score.runs[0].plan) for score in known]
+        minutes = [score.core_minutes for score in known if score.core_minutes is not None]
+        seeds = dict.fromkeys(f(len(score.values) for score in known) for f in (min, max)) if known else {}
+        row["seeds"] = " to ".join(map(str, seeds))
+        row["updates"] = " to ".join(map(str, dict.fromkeys((min(counts), max(counts))))) if counts else ""
+        row["core_minutes"] = round(float(np.mean(minutes)), 1) if minutes else None
+        rows.append(row)
+    return rows
+
+
+def _paper_mean(data: Sequence[str], column: str) -> float | None:
+    if column not in PUBLISHED:
+        return None
     return sum(TABLE_1[row_of(name)][column].mean for name in data) / len(data)
 
 
 def _text(context: Context, grid: Grid) -> str:
     gaps = "" if "rvs-g" not in context.algorithms else "RvS-G is told a goal, so it was trained on the mazes only."
-    compared = "POR" in grid.columns and len(grid.columns) > 1
+    begun = {COLUMN_OF[score.kind] for score in grid.scores if not score.missing}
+    papers = replace(grid, columns=[name for name in grid.columns if name in PUBLISHED and name in begun])
+    compared = "POR" in papers.columns and len(papers.columns) > 1
+    length = trainings.seeds_and_updates(grid.scores, context.minutes)
+    printed = sum(TABLE_1[name]["POR"].mean for name in GROUPS["Locomotion"]) / len(GROUPS["Locomotion"])
     return paragraphs(
         f"""{listed(NAMES[name] for name in context.algorithms)} on {len(grid.data)} of the paper's
-        {len(TABLE_1)} data sets, {trainings.seeds_and_updates(grid.scores)}. {trainings.data_sources(grid.data)}
+        {len(TABLE_1)} data sets, {length}. {trainings.data_sources(grid.data)}
         {gaps}""",
-        _verdict(grid) if compared else "POR was not compared with anything: choose it and a baseline.",
-        *(_group(group, data, grid) for group, data in grouped(grid.data).items() if compared),
+        _verdict(papers) if compared else "POR was not compared with another column of the paper.",
+        *(_group(group, data, papers) for group, data in grouped(grid.data).items() if compared),
+        _ours(grid) if "Waypoint" in grid.columns and len(grid.columns) > 1 else "",
         f"""The means of both are those of the rows shown. The paper's own row "locomotion mean" is lower than that
-        (POR: {PRINTED_MEANS["Locomotion"]["POR"].mean} printed, {_paper_mean(GROUPS["Locomotion"], "POR"):.1f} by its
-        nine rows): it is a sum divided by 12, with three random sets that are not printed.""",
+        (POR: {PRINTED_MEANS["Locomotion"]["POR"].mean} printed, {printed:.1f} by its nine rows): it is a sum divided by
+        12, with three random sets that are not printed.""",
         trainings.failures([replace(score, kind=NAMES[score.kind]) for score in grid.scores]),
+        trainings.different_rows(grid.scores),
     )
 
 
 def _verdict(grid: Grid) -> str:
-    """On how many data sets POR is best, here and in the paper."""
+    """On how many data sets POR is best of the paper's columns, here and there."""
     best = {name: {c: score for c in grid.columns if (score := grid.best(name, c)) is not None} for name in grid.data}
     whole = {name: row for name, row in best.items() if len(row) == len(grid.columns)}
     here = [name for name, row in whole.items() if _first({c: score.mean for c, score in row.items()}) == "POR"]
     there = [name for name in grid.data if _first({c: TABLE_1[row_of(name)][c].mean for c in grid.columns}) == "POR"]
+    if not whole:
+        return f"No data set has a result in all of these columns yet: {listed(grid.columns)}."
     missing = len(grid.data) - len(whole)
     gap = f" ({missing} have a column without a result)" if missing else ""
     rivals = {name: _first({c: score.mean for c, score in row.items()}, "POR") for name, row in whole.items()}
     pairs = {name: (row["POR"], row[rivals[name]]) for name, row in whole.items()}
     doubts = [trainings.possible_reasons(*pairs[name]) for name in whole if name in there and name not in here]
     doubts.append(trainings.chance(pairs[name] for name in here))
-    return f"""POR has the highest score of these columns on **{len(here)} of {len(whole)}** data sets{gap}
+    these = "the paper's columns" if len(grid.columns) == len(PUBLISHED) else listed(grid.columns)
+    return f"""POR has the highest score of {these} on **{len(here)} of {len(whole)}** data sets{gap}
     ({listed(here)}); by the paper's numbers on {len(there)} of {len(grid.data)} ({listed(there)}):
     {"as in the paper" if set(here) == set(there) else "not the same as in the paper"}. {" ".join(doubts)}"""
+
+
+def _ours(grid: Grid) -> str:
+    """On how many data sets Waypoint is best of all columns, and its means."""
+    best = {name: {c: score for c in grid.columns if (score := grid.best(name, c)) is not None} for name in grid.data}
+    known = {name: row for name, row in best.items() if "Waypoint" in row and len(row) > 1}
+    first = [name for name, row in known.items() if _first({c: each.mean for c, each in row.items()}) == "Waypoint"]
+    groups = grouped(grid.data)
+    groups |= {"all": list(grid.data)} if len(groups) > 1 else {}
+    words = []
+    for group, names in groups.items():
+        means = {name: found for name in grid.columns if (found := grid.mean(names, name)) is not None}
+        if "Waypoint" in means and len(means) > 1:
+            rival = _first(means, "Waypoint")
+            words.append(f"{group} {number(means['Waypoint'])}, the best other column {number(means[rival])} ({rival})")
+    means_text = f" Means: {'; '.join(words)}." if words else ""
+    return f"""Waypoint, which the paper has not, is first on **{len(first)} of {len(known)}** data sets
+    ({listed(first)}) of all columns that have a result there.{means_text}"""
 
 
 def _first(means: Mapping[str, float | None], leave_out: str = "") -> str:
@@ -131,9 +289,9 @@ def _first(means: Mapping[str, float | None], leave_out: str = "") -> str:
 def _group(group: str, data: Sequence[str], grid: Grid) -> str:
     """POR's mean against the best other column's, here and in the paper."""
     here = {name: found for name in grid.columns if (found := grid.mean(data, name)) is not None}
-    there = {name: _paper_mean(data, name) for name in grid.columns}
+    there = {name: found for name in grid.columns if (found := _paper_mean(data, name)) is not None}
     if "POR" not in here or len(here) < 2:
-        return f"{group}: means are missing, because POR or all baselines failed somewhere."
+        return f"{group}: means are missing, because POR or all baselines have gaps."
     rival, theirs = (_first(means, "POR") for means in (here, there))
     ahead = here["POR"] > here[rival]
     same = ahead == (there["POR"] > there[theirs])
@@ -146,9 +304,11 @@ def _drawing(grid: Grid) -> Drawing:
     def mark(data: str, column: str, mean: float | None, std: float | None) -> Mark:
         return Mark(data, KINDS[column], mean, std if column == "POR" else None)
 
-    used = dict.fromkeys(COLUMN_OF[score.kind] for score in grid.scores)
-    ours = [mark(score.data, COLUMN_OF[score.kind], score.mean, score.std) for score in grid.scores]
-    theirs = [mark(name, column, *TABLE_1[row_of(name)][column][:2]) for name in grid.data for column in used]
+    trained = [score for score in grid.scores if not score.missing]
+    used = dict.fromkeys(COLUMN_OF[score.kind] for score in trained)
+    ours = [mark(score.data, COLUMN_OF[score.kind], score.mean, score.std) for score in trained]
+    papers = [(name, column) for name in grid.data for column in used if column in PUBLISHED]
+    theirs = [mark(name, column, *TABLE_1[row_of(name)][column][:2]) for name, column in papers]
     looks = dict(zip(dict.fromkeys(KINDS.values()), LOOKS, strict=False))
     looks = {kind: look for kind, look in looks.items() if kind in {KINDS[column] for column in used}}
     return Drawing(

@@ -1,0 +1,131 @@
+"""Equal core-minutes: how many updates each method gets, so that all take about the same time on one core.
+
+What an update takes is measured once for each algorithm, size of states and actions, and settings that make updates
+slower or faster, and is kept in a file. From then on the number of updates is fixed, on every machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict, fields, replace
+from importlib.metadata import version
+from itertools import count
+from pathlib import Path
+from typing import Any, NotRequired, TypedDict
+
+from waypost.data.dataset import Dataset
+from waypost.errors import WaypostError
+from waypost.files import write_json
+from waypost.locks import alone
+from waypost.resources import cpu_name
+from waypost.studies.comparison import stages_of, total_updates, with_total_updates
+from waypost.training.plan import Plan
+from waypost.training.records import read_record
+from waypost.training.speed import measure
+
+EVALUATIONS, AVERAGED = 4, 2
+"""How often an agent is evaluated, and over how many of the last times the mean is its score."""
+LONGEST_CHUNK = 500
+"""Updates per row of metrics at most."""
+
+
+class Rate(TypedDict):
+    """What was measured, and of what."""
+
+    algorithm: str
+    sizes: list[int]
+    settings: dict[str, Any]
+    seconds: dict[str, float]
+    """Of an update of each stage."""
+    cpu: NotRequired[str]
+    waypost: NotRequired[str]
+
+
+class Measured(TypedDict):
+    """What the file holds."""
+
+    sizes: dict[str, list[int]]
+    """Of states and actions, by data set: to be known where the data are not."""
+    rates: dict[str, Rate]
+
+
+class Rates:
+    """The file with what updates take."""
+
+    def __init__(self, file: Path, read_only: bool = False):
+        self.file, self.read_only = file, read_only
+
+    def read(self) -> Measured:
+        if not self.file.is_file():
+            return {"sizes": {}, "rates": {}}
+        found: Measured = read_record(self.file, Measured)
+        return found
+
+    def seconds(self, planned: Plan[Any], load: Callable[[], Dataset]) -> dict[str, float] | None:
+        """Processor seconds of an update of each stage; None if they are not known and may not be measured."""
+        known = self._known(planned)
+        if known is not None or self.read_only:
+            return known
+        with alone(self.file):
+            dataset, found = load(), self.read()
+            sizes = [dataset.observation_size, dataset.action_size or 0]
+            found["sizes"][planned.data] = sizes
+            key = _key(planned, sizes)
+            if key not in found["rates"]:
+                took = {stage: float(f"{each:.3g}") for stage, each in measure(planned, dataset).items()}
+                found["rates"][key] = {
+                    "algorithm": planned.algorithm,
+                    "sizes": sizes,
+                    "settings": _settings(planned.config),
+                    "seconds": took,
+                    "cpu": cpu_name(),
+                    "waypost": version("waypost"),
+                }
+            found["rates"] = dict(sorted(found["rates"].items()))
+            write_json(self.file, found)
+            return found["rates"][key]["seconds"]
+
+    def _known(self, planned: Plan[Any]) -> dict[str, float] | None:
+        found = self.read()
+        sizes = found["sizes"].get(planned.data)
+        rate = None if sizes is None else found["rates"].get(_key(planned, sizes))
+        return None if rate is None else rate["seconds"]
+
+
+def check_minutes(minutes: float) -> float:
+    if not 0 < minutes <= 1e6:
+        raise WaypostError(f"minutes must be more than 0 and at most a million, got {minutes:g}")
+    return minutes
+
+
+def with_minutes(planned: Plan[Any], minutes: float, seconds: dict[str, float]) -> Plan[Any]:
+    """The plan with as many updates as take so many minutes, a few evaluations of them, and equal chunks.
+
+    seconds   of an update of each stage
+    Numbers are round: every length of chunk has to be compiled.
+    """
+    total, stages = total_updates(planned), stages_of(planned)
+    update = sum(stage.steps * seconds[stage.name] for stage in stages) / total
+    planned = with_total_updates(planned, max(1, round(60 * minutes / update)))
+    last = stages_of(planned)[-1].steps
+    every = max(1, round(float(f"{last / EVALUATIONS:.1e}")))
+    chunk = next(every // parts for parts in count(-(-every // LONGEST_CHUNK)) if every % parts == 0)
+    protocol = replace(planned.evaluation, every=every, last=AVERAGED)
+    # Where a setting of its own says how long the last stage is, it stays as it is.
+    steps = max(1, planned.steps + EVALUATIONS * every - last)
+    return replace(planned, steps=steps, log_every=chunk, evaluation=protocol)
+
+
+def _settings(config: Any) -> dict[str, Any]:
+    """The settings that make an update slower or faster: all but step counts and what is a mere number of a formula."""
+    counted = {each.name for each in fields(config) if each.name.endswith("_steps")}
+    kept = {name: value for name, value in asdict(config).items() if name not in counted}
+    return json.loads(json.dumps({name: value for name, value in kept.items() if not isinstance(value, float)}))
+
+
+def _key(planned: Plan[Any], sizes: list[int]) -> str:
+    text = json.dumps(_settings(planned.config), sort_keys=True)
+    settings = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
+    return f"{planned.algorithm} {'x'.join(map(str, sizes))} {settings}"
