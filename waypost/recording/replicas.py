@@ -57,11 +57,16 @@ class Replica:
 CATALOGUE: dict[str, Any] = tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text())
 
 
-def _replay(body: str, moments: range) -> tuple[tuple[float, Scene], ...]:
-    """Each moment stands for the part of the training nearest to it; before the first, actions are random."""
+def _replay(body: str, moments: range, medium: float) -> tuple[tuple[float, Scene], ...]:
+    """Each moment stands for the part of the training nearest to it; before the first, actions are random.
+
+    `medium` is a share that the medium policy records in addition, as if the training had stayed there.
+    """
     steps = (0, *moments)
     edges = [0.0, *((a + b) / 2 for a, b in pairwise(steps)), float(steps[-1])]
     shares = [(end - begin) / edges[-1] for begin, end in pairwise(edges)]
+    shares = [(1 - medium) * share for share in shares]
+    shares[-1] += medium
     return tuple((share, running(body, at)) for share, at in zip(shares, steps, strict=True))
 
 
@@ -69,20 +74,21 @@ def _catalogue(bodies: Any, kinds: Any, ant: Any, point: Any, notes: Any, names:
     million = 1_000_000
     for body, training in bodies.items():
         moments = range(training["moments"]["first"], training["moments"]["last"] + 1, training["moments"]["every"])
-        medium, expert = running(body, moments[-1]), running(body, **training["expert"])
+        replay, medium, expert = training["replay"], running(body, moments[-1]), running(body, **training["expert"])
         for kind, transitions, stages in (
             ("random", million, ((1.0, running(body, 0)),)),
             ("medium", million, ((1.0, medium),)),
-            ("medium-replay", training["replay"], _replay(body, moments)),
+            ("medium-replay", replay["transitions"], _replay(body, moments, replay.get("medium", 0.0))),
             ("medium-expert", 2 * million, ((0.5, medium), (0.5, expert))),
             ("expert", million, ((1.0, expert),)),
         ):
             departs = (notes["mean"],) if "expert" in kind and "mean" in training["expert"] else ()
             yield Replica(f"{body}-{kind}", kinds[kind], transitions, stages, BODIES[body].observation_names, departs)
-    for name, summary in ant.items():
+    for name, recipe in ant.items():
         maze, _, journeys = name.partition("-")
-        stages = ((1.0, ant_travelling(maze, journeys or "fixed")),)
-        yield Replica(f"antmaze-{name}", summary, million, stages, tuple(names["ant"]), (notes["ant"],))
+        own = {key: value for key, value in recipe.items() if key != "summary"}
+        stages = ((1.0, ant_travelling(maze, journeys or "fixed", **own)),)
+        yield Replica(f"antmaze-{name}", recipe["summary"], million, stages, tuple(names["ant"]), (notes["ant"],))
     for name, transitions in point.items():
         summary, stages = f"a point mass from target to target in the {name} maze", ((1.0, point_travelling(name)),)
         yield Replica(f"pointmaze-{name}", summary, transitions, stages, tuple(names["point"]))
