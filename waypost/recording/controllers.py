@@ -198,7 +198,7 @@ def ant_travelling(name: str, journeys: str, noise: float = NOISE, homing: float
     fixed    from the start to the goal of the evaluation
     play     from any cell to one of a few hand-picked ones
     diverse  from any cell to any other
-    No journey begins in the cell of the evaluation's goal. `homing` is the share of `play` or `diverse` that goes to it.
+    No journey begins in the cell of the evaluation's goal; of `play` and `diverse` a share `homing` goes to it.
     """
     maze = MAZES[name]
     goals = {"fixed": (), "play": maze.play_goals, "diverse": maze.free}[journeys]

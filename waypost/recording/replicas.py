@@ -57,28 +57,29 @@ class Replica:
 CATALOGUE: dict[str, Any] = tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text())
 
 
-def _replay(body: str, moments: range, medium: float) -> tuple[tuple[float, Scene], ...]:
+def _replay(body: str, moments: range, begin: int = 0, medium: float = 0.0) -> tuple[tuple[float, Scene], ...]:
     """Each moment stands for the part of the training nearest to it; before the first, actions are random.
 
-    `medium` is a share that the medium policy records in addition, as if the training had stayed there.
+    What lies before the step `begin` is left out, as from a buffer that has forgotten it. `medium` is a share that the
+    medium policy records in addition, as if the training had stayed there.
     """
     steps = (0, *moments)
     edges = [0.0, *((a + b) / 2 for a, b in pairwise(steps)), float(steps[-1])]
-    shares = [(end - begin) / edges[-1] for begin, end in pairwise(edges)]
-    shares = [(1 - medium) * share for share in shares]
+    kept = [max(edge, begin) for edge in edges]
+    shares = [(1 - medium) * (last - first) / (kept[-1] - begin) for first, last in pairwise(kept)]
     shares[-1] += medium
-    return tuple((share, running(body, at)) for share, at in zip(shares, steps, strict=True))
+    return tuple((share, running(body, at)) for share, at in zip(shares, steps, strict=True) if share > 0)
 
 
 def _catalogue(bodies: Any, kinds: Any, ant: Any, point: Any, notes: Any, names: Any, **_: Any) -> Iterator[Replica]:
     million = 1_000_000
     for body, training in bodies.items():
         moments = range(training["moments"]["first"], training["moments"]["last"] + 1, training["moments"]["every"])
-        replay, medium, expert = training["replay"], running(body, moments[-1]), running(body, **training["expert"])
+        medium, expert = running(body, moments[-1]), running(body, **training["expert"])
         for kind, transitions, stages in (
             ("random", million, ((1.0, running(body, 0)),)),
             ("medium", million, ((1.0, medium),)),
-            ("medium-replay", replay["transitions"], _replay(body, moments, replay.get("medium", 0.0))),
+            ("medium-replay", training["transitions"], _replay(body, moments, **training["replay"])),
             ("medium-expert", 2 * million, ((0.5, medium), (0.5, expert))),
             ("expert", million, ((1.0, expert),)),
         ):
@@ -131,7 +132,8 @@ def collect(
         """Units as long as a stage needs them: they run to the end of an episode, so the last ones may not be."""
         for stage, (start, end) in enumerate(pairwise(edges)):
             leasts = [min(UNIT, end - first) for first in range(start, end, UNIT)]
-            together = min(TOGETHER, -(-len(leasts) // (2 * workers)))  # in two goes at least, to show how far it is
+            # In two goes at least, to show how far it is; a small set may leave a stage without a row.
+            together = max(1, min(TOGETHER, -(-len(leasts) // (2 * workers))))
             for unit in range(0, len(leasts), together):
                 if free[stage] < end:
                     some = leasts[unit : unit + together]
