@@ -83,13 +83,15 @@ def _catalogue(bodies: Any, kinds: Any, ant: Any, point: Any, notes: Any, names:
             ("medium-expert", 2 * million, ((0.5, medium), (0.5, expert))),
             ("expert", million, ((1.0, expert),)),
         ):
-            departs = (notes["mean"],) if "expert" in kind and "mean" in training["expert"] else ()
+            own = training.get("expert" if "expert" in kind else kind.removeprefix("medium-"), {})
+            departs = tuple(notes[key] for key in own if key in notes)
             yield Replica(f"{body}-{kind}", kinds[kind], transitions, stages, BODIES[body].observation_names, departs)
     for name, recipe in ant.items():
         maze, _, journeys = name.partition("-")
         own = {key: value for key, value in recipe.items() if key != "summary"}
         stages = ((1.0, ant_travelling(maze, journeys or "fixed", **own)),)
-        yield Replica(f"antmaze-{name}", recipe["summary"], million, stages, tuple(names["ant"]), (notes["ant"],))
+        departs = (notes["ant"], *(notes[key] for key in own))
+        yield Replica(f"antmaze-{name}", recipe["summary"], million, stages, tuple(names["ant"]), departs)
     for name, transitions in point.items():
         summary, stages = f"a point mass from target to target in the {name} maze", ((1.0, point_travelling(name)),)
         yield Replica(f"pointmaze-{name}", summary, transitions, stages, tuple(names["point"]))
