@@ -29,7 +29,7 @@ def oracle(policy: Behaviour, observation: np.ndarray, noise: np.ndarray) -> np.
 @pytest.mark.parametrize("body", SIZES)
 def test_a_behaviour_acts_as_its_network(body: str) -> None:
     observation_size, action_size = SIZES[body]
-    steps = {"hopper": 160_000, "halfcheetah": 1_350_000, "walker2d": 125_000, "ant": 2_600_000}[body]
+    steps = {"hopper": 160_000, "halfcheetah": 1_350_000, "walker2d": 300_000, "ant": 2_600_000}[body]
     policy = behaviour(body, steps)
     rng = np.random.default_rng(0)
     for _ in range(20):
@@ -56,7 +56,7 @@ def test_the_spread_of_actions_is_bounded() -> None:
 def test_every_behaviour_a_replica_asks_for_is_stored() -> None:
     keys = [scene.key.split("/") for replica in REPLICAS.values() for _, scene in replica.stages]
     asked = {(body, int(steps)) for body, steps, *_ in keys if body != "point" and steps != "0"}
-    assert len(asked) == 9 + 11 + 6 + 1
+    assert len(asked) == 9 + 9 + 13 + 1
     for body, steps in asked:
         policy = behaviour(body, steps)
         assert (policy.layers[0].weights.shape[1], policy.action_size) == SIZES[body]

@@ -104,17 +104,26 @@ class Ant(Actor):
     maze: Maze
     starts: tuple[Cell, ...]
     goals: tuple[Cell, ...]
+    noise: float
+    """Standard deviation of what is added to its actions."""
+    homing: float
+    """Share of the journeys that go to the evaluation's goal, wherever they begin."""
     rng: np.random.Generator
     route: Route = field(init=False)
 
     def begin(self) -> Position | None:
         """Choose where from and where to; without a choice the environment's own start and goal."""
+        home = self.maze.centre(self.maze.ant_goal, ANT_SCALE)
         if not self.starts:
-            self.route = Route(self.maze, ANT_SCALE, self.maze.centre(self.maze.ant_goal, ANT_SCALE), self.rng)
+            self.route = Route(self.maze, ANT_SCALE, home, self.rng)
             return None
         start = self.starts[self.rng.integers(len(self.starts))]
-        goals = [cell for cell in self.goals if cell != start]
-        goal = self._somewhere_in(goals[self.rng.integers(len(goals))])
+        # Without a share no number is drawn: the mazes that have none keep their bytes.
+        if self.homing and self.rng.random() < self.homing:
+            goal = home
+        else:
+            goals = [cell for cell in self.goals if cell != start]
+            goal = self._somewhere_in(goals[self.rng.integers(len(goals))])
         self.route = Route(self.maze, ANT_SCALE, goal, self.rng)
         return self._somewhere_in(start)
 
@@ -128,7 +137,7 @@ class Ant(Actor):
         headings = away / np.maximum(4.0, [[np.linalg.norm(each)] for each in away])
         told = np.concatenate([observations[:, 2:], headings], axis=1).astype(np.float32)
         drawn = np.stack([each.rng.standard_normal((2, policy.action_size), np.float32) for each in actors], axis=1)
-        return np.clip(policy.act(told, drawn[0]) + NOISE * drawn[1], -1, 1).astype(np.float32)
+        return np.clip(policy.act(told, drawn[0]) + actors[0].noise * drawn[1], -1, 1).astype(np.float32)
 
     def arrived(self, observation: Floats) -> bool:
         return _near(observation[:2], self.route.goal, RADIUS)
@@ -183,19 +192,19 @@ def running(body: str, steps: int, mean: bool = False) -> Scene:
     return Scene(key, BODIES[body].env_id, partial(Runner, body, steps, mean))
 
 
-def ant_travelling(name: str, journeys: str) -> Scene:
+def ant_travelling(name: str, journeys: str, noise: float = NOISE, homing: float = 0.0) -> Scene:
     """The ant on its way through a maze, chosen as in D4RL.
 
     fixed    from the start to the goal of the evaluation
     play     from any cell to one of a few hand-picked ones
     diverse  from any cell to any other
-    No journey begins in the cell of the evaluation's goal.
+    No journey begins in the cell of the evaluation's goal; of `play` and `diverse` a share `homing` goes to it.
     """
     maze = MAZES[name]
     goals = {"fixed": (), "play": maze.play_goals, "diverse": maze.free}[journeys]
     taken = {maze.ant_goal, *(goals if journeys == "play" else ())}
     starts = tuple(cell for cell in maze.free if cell not in taken) if goals else ()
-    actor = partial(Ant, maze, starts, goals)
+    actor = partial(Ant, maze, starts, goals, noise, homing)
     return Scene(f"ant/{ANT_STEPS}/{name}/{journeys}", f"waypost/AntMaze-{name}-v0", actor)
 
 

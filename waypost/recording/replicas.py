@@ -57,12 +57,18 @@ class Replica:
 CATALOGUE: dict[str, Any] = tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text())
 
 
-def _replay(body: str, moments: range) -> tuple[tuple[float, Scene], ...]:
-    """Each moment stands for the part of the training nearest to it; before the first, actions are random."""
+def _replay(body: str, moments: range, begin: int = 0, medium: float = 0.0) -> tuple[tuple[float, Scene], ...]:
+    """Each moment stands for the part of the training nearest to it; before the first, actions are random.
+
+    What lies before the step `begin` is left out, as from a buffer that has forgotten it. `medium` is a share that the
+    medium policy records in addition, as if the training had stayed there.
+    """
     steps = (0, *moments)
     edges = [0.0, *((a + b) / 2 for a, b in pairwise(steps)), float(steps[-1])]
-    shares = [(end - begin) / edges[-1] for begin, end in pairwise(edges)]
-    return tuple((share, running(body, at)) for share, at in zip(shares, steps, strict=True))
+    kept = [max(edge, begin) for edge in edges]
+    shares = [(1 - medium) * (last - first) / (kept[-1] - begin) for first, last in pairwise(kept)]
+    shares[-1] += medium
+    return tuple((share, running(body, at)) for share, at in zip(shares, steps, strict=True) if share > 0)
 
 
 def _catalogue(bodies: Any, kinds: Any, ant: Any, point: Any, notes: Any, names: Any, **_: Any) -> Iterator[Replica]:
@@ -73,16 +79,19 @@ def _catalogue(bodies: Any, kinds: Any, ant: Any, point: Any, notes: Any, names:
         for kind, transitions, stages in (
             ("random", million, ((1.0, running(body, 0)),)),
             ("medium", million, ((1.0, medium),)),
-            ("medium-replay", training["replay"], _replay(body, moments)),
+            ("medium-replay", training["transitions"], _replay(body, moments, **training["replay"])),
             ("medium-expert", 2 * million, ((0.5, medium), (0.5, expert))),
             ("expert", million, ((1.0, expert),)),
         ):
-            departs = (notes["mean"],) if "expert" in kind and "mean" in training["expert"] else ()
+            own = training.get("expert" if "expert" in kind else kind.removeprefix("medium-"), {})
+            departs = tuple(notes[key] for key in own if key in notes)
             yield Replica(f"{body}-{kind}", kinds[kind], transitions, stages, BODIES[body].observation_names, departs)
-    for name, summary in ant.items():
+    for name, recipe in ant.items():
         maze, _, journeys = name.partition("-")
-        stages = ((1.0, ant_travelling(maze, journeys or "fixed")),)
-        yield Replica(f"antmaze-{name}", summary, million, stages, tuple(names["ant"]), (notes["ant"],))
+        own = {key: value for key, value in recipe.items() if key != "summary"}
+        stages = ((1.0, ant_travelling(maze, journeys or "fixed", **own)),)
+        departs = (notes["ant"], *(notes[key] for key in own))
+        yield Replica(f"antmaze-{name}", recipe["summary"], million, stages, tuple(names["ant"]), departs)
     for name, transitions in point.items():
         summary, stages = f"a point mass from target to target in the {name} maze", ((1.0, point_travelling(name)),)
         yield Replica(f"pointmaze-{name}", summary, transitions, stages, tuple(names["point"]))
@@ -125,7 +134,8 @@ def collect(
         """Units as long as a stage needs them: they run to the end of an episode, so the last ones may not be."""
         for stage, (start, end) in enumerate(pairwise(edges)):
             leasts = [min(UNIT, end - first) for first in range(start, end, UNIT)]
-            together = min(TOGETHER, -(-len(leasts) // (2 * workers)))  # in two goes at least, to show how far it is
+            # In two goes at least, to show how far it is; a small set may leave a stage without a row.
+            together = max(1, min(TOGETHER, -(-len(leasts) // (2 * workers))))
             for unit in range(0, len(leasts), together):
                 if free[stage] < end:
                     some = leasts[unit : unit + together]
