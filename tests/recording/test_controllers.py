@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from waypost.envs.mazes import ANT_SCALE, MAZES
-from waypost.recording.controllers import NOISE, Ant, ant_travelling
+from waypost.recording.controllers import Ant, ant_travelling
 from waypost.recording.replicas import CATALOGUE
 
 UMAZE = MAZES["umaze"]
@@ -42,20 +42,7 @@ def test_without_a_share_an_ant_draws_start_and_goal_as_ever() -> None:
     assert (one.route.goal == goal).all()
 
 
-def test_noise_is_added_to_the_actions() -> None:
-    observations = np.zeros((1, 29), np.float32)
-    observations[0, 2:4] = 0.75, 1.0  # standing upright
-
-    def actions(noise: float) -> np.ndarray:
-        one = ant(0, noise=noise)
-        one.begin()
-        return np.concatenate([Ant.act([one], observations) for _ in range(300)])
-
-    quiet, usual, loud = (actions(noise).std(axis=0).mean() for noise in (0.0, NOISE, 3 * NOISE))
-    assert quiet < usual < loud
-
-
-def test_only_the_small_maze_departs_from_the_plain_recipe() -> None:
+def test_only_one_maze_departs_from_the_plain_recipe() -> None:
     # What other mazes' seeds stand for has not changed since they were first recorded.
     own = {name: {key for key in recipe if key != "summary"} for name, recipe in CATALOGUE["ant"].items()}
-    assert {name for name, keys in own.items() if keys} == {"umaze", "umaze-diverse"}
+    assert {name for name, keys in own.items() if keys} == {"umaze-diverse"}

@@ -104,8 +104,6 @@ class Ant(Actor):
     maze: Maze
     starts: tuple[Cell, ...]
     goals: tuple[Cell, ...]
-    noise: float
-    """Standard deviation of what is added to its actions."""
     homing: float
     """Share of the journeys that go to the evaluation's goal, wherever they begin."""
     rng: np.random.Generator
@@ -137,7 +135,7 @@ class Ant(Actor):
         headings = away / np.maximum(4.0, [[np.linalg.norm(each)] for each in away])
         told = np.concatenate([observations[:, 2:], headings], axis=1).astype(np.float32)
         drawn = np.stack([each.rng.standard_normal((2, policy.action_size), np.float32) for each in actors], axis=1)
-        return np.clip(policy.act(told, drawn[0]) + actors[0].noise * drawn[1], -1, 1).astype(np.float32)
+        return np.clip(policy.act(told, drawn[0]) + NOISE * drawn[1], -1, 1).astype(np.float32)
 
     def arrived(self, observation: Floats) -> bool:
         return _near(observation[:2], self.route.goal, RADIUS)
@@ -192,7 +190,7 @@ def running(body: str, steps: int, mean: bool = False) -> Scene:
     return Scene(key, BODIES[body].env_id, partial(Runner, body, steps, mean))
 
 
-def ant_travelling(name: str, journeys: str, noise: float = NOISE, homing: float = 0.0) -> Scene:
+def ant_travelling(name: str, journeys: str, homing: float = 0.0) -> Scene:
     """The ant on its way through a maze, chosen as in D4RL.
 
     fixed    from the start to the goal of the evaluation
@@ -204,7 +202,7 @@ def ant_travelling(name: str, journeys: str, noise: float = NOISE, homing: float
     goals = {"fixed": (), "play": maze.play_goals, "diverse": maze.free}[journeys]
     taken = {maze.ant_goal, *(goals if journeys == "play" else ())}
     starts = tuple(cell for cell in maze.free if cell not in taken) if goals else ()
-    actor = partial(Ant, maze, starts, goals, noise, homing)
+    actor = partial(Ant, maze, starts, goals, homing)
     return Scene(f"ant/{ANT_STEPS}/{name}/{journeys}", f"waypost/AntMaze-{name}-v0", actor)
 
 
