@@ -19,6 +19,7 @@ ROOMS = (
     ("recording",),
     ("agents",),
     ("training",),
+    ("shipping",),
     ("figures",),
     ("studies",),
     ("report",),

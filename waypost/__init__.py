@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         WaypostError as WaypostError,
     )
     from waypost.recording.replicas import collect as collect
+    from waypost.shipping.export import export as export
     from waypost.studies.adaptation import Adaptation as Adaptation
     from waypost.studies.comparison import Comparison as Comparison
     from waypost.studies.diagnosis import Diagnosis as Diagnosis, diagnose as diagnose
@@ -47,6 +48,7 @@ _PLACES = {
     "envs.tasks": ("TASKS", "Protocol", "Task", "task"),
     "errors": ("DivergenceError", "InterruptedRun", "WaypostError"),
     "recording.replicas": ("collect",),
+    "shipping.export": ("export",),
     "studies.adaptation": ("Adaptation",),
     "studies.comparison": ("Comparison",),
     "studies.diagnosis": ("Diagnosis", "diagnose"),

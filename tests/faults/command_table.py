@@ -39,6 +39,8 @@ TABLE: dict[str, Command] = {
     "report": Command("report {run} --out {out}", "report.html"),
     "adapt": Command("adapt {run} --data {data} --env none --steps 4 --out {out}", "adapted", "--resume"),
     "diagnose": Command("diagnose {run} --data {data} --states 20 --neighbours 3 --out {out}", "diagnosis"),
+    "export to ONNX": Command("export {run} {out}", "policy.onnx", "--overwrite"),
+    "export to NumPy": Command("export {run} {out}", "policy.npz", "--overwrite"),
     "collect": Command("collect hopper-random --transitions 30 --workers 1 --out {out}", "hopper.npz", "--overwrite"),
     "inspect": Command("inspect {data} --out {out}", "page.html"),
     "convert to .npz": Command("convert {data} {out}", "log.npz", "--overwrite"),

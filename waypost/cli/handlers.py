@@ -156,6 +156,24 @@ def run_diagnose(command: options.Diagnose) -> None:
     _print_json(command.json, found.to_json())
 
 
+def run_export(command: options.Export) -> None:
+    from waypost.cli.screen import screen
+    from waypost.shipping.export import export
+
+    asked = {name: value for name, value in vars(command).items() if name not in ("run", "json")}
+    with screen.status("exporting"):
+        done = export(command.run, **asked)
+    if done["note"]:
+        screen.tell(f"tried on random observations only: {done['note']}")
+    tried = " and ".join(f"{count} {kind}" for kind, count in done["tried"].items() if count)
+    screen.tell(f"largest difference from the agent on {tried} observations: {done['difference']:.2g}")
+    for tensors in ("inputs", "outputs"):
+        screen.tell(f"{tensors}: {', '.join(each['name'] for each in done[tensors])}")
+    for file in done["files"]:
+        say(plain(file))
+    _print_json(command.json, done)
+
+
 def run_collect(command: options.Collect) -> None:
     from waypost.agents import supports
     from waypost.cli.screen import counting_bar, screen, show_inspection

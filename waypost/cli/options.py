@@ -221,6 +221,29 @@ class Diagnose:
 
 
 @dataclass(frozen=True)
+class Export:
+    """Write a run's policy as a file that acts without Waypost: ONNX, or NumPy alone.
+
+    The file is tried on 1000 observations, and only kept if it does what the agent does.
+    """
+
+    run: tyro.conf.Positional[Path]
+    """Run directory."""
+    out: tyro.conf.Positional[Path]
+    """NAME.onnx, or NAME.npz, which comes with a NAME.py that needs nothing but NumPy."""
+    format: Literal["onnx", "numpy"] | None = None
+    """By default what the name says."""
+    seed: int | None = None
+    """Which agent of the run; by default the first."""
+    data: str | None = None
+    """Data to try it on and to take the columns' names from, as for `train --data`; by default the run's."""
+    overwrite: bool = False
+    """Replace files that are there."""
+    json: bool = False
+    """Print what was written as one JSON object, the last line on stdout."""
+
+
+@dataclass(frozen=True)
 class Collect:
     """Record one of D4RL's data sets here, with the policies that come with Waypost; nothing is downloaded."""
 
@@ -287,7 +310,7 @@ class List:
 
 COMMANDS: dict[str, type] = {
     each.__name__.lower(): each
-    for each in (Demo, Compare, Paper, Evaluate, Report, Adapt, Diagnose, Collect, Inspect, Convert, List)
+    for each in (Demo, Compare, Paper, Evaluate, Report, Adapt, Diagnose, Export, Collect, Inspect, Convert, List)
 }
 """Every command but `train`, which has one of its own for each algorithm."""
 
