@@ -41,6 +41,7 @@ TABLE: dict[str, Command] = {
     "diagnose": Command("diagnose {run} --data {data} --states 20 --neighbours 3 --out {out}", "diagnosis"),
     "export to ONNX": Command("export {run} {out}", "policy.onnx", "--overwrite"),
     "export to NumPy": Command("export {run} {out}", "policy.npz", "--overwrite"),
+    "serve": Command("serve {run} --port 0 --check", ""),
     "collect": Command("collect hopper-random --transitions 30 --workers 1 --out {out}", "hopper.npz", "--overwrite"),
     "inspect": Command("inspect {data} --out {out}", "page.html"),
     "convert to .npz": Command("convert {data} {out}", "log.npz", "--overwrite"),

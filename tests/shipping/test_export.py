@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,27 +14,18 @@ import onnx
 import onnxruntime
 import pytest
 from samples import walk
-from test_every import data, tiny
+from shipped import a_run, policy
+from test_every import data
 
 import waypost
 from waypost.agents import ALGORITHMS
 from waypost.cli import main
 from waypost.errors import WaypostError
-from waypost.files import write_json
 from waypost.shipping import export as exporting, numpy_policy
 from waypost.shipping.graph import Graph
-from waypost.training.plan import plan
-from waypost.training.policy import Policy, save_policies
 
 KINDS = [(name, False) for name, each in ALGORITHMS.items() if each.continuous]
 KINDS += [(name, True) for name in ("por", "cql-discrete")]
-
-
-@cache
-def policy(name: str = "por", choices: bool = False, **changes: Any) -> Policy:
-    chosen, config = ALGORITHMS[name].load(), replace(tiny(name), **changes)
-    _, spec = chosen.prepare(config, data(name, choices))
-    return Policy(name, config, spec, chosen.build(config, spec), 3)
 
 
 @pytest.mark.parametrize(("name", "choices"), KINDS)
@@ -163,14 +153,6 @@ def test_a_name_that_will_not_do_is_refused(out: str, format: Any, words: str, t
     with pytest.raises(WaypostError, match=words):
         waypost.export(policy(), tmp_path / out, format=format)
     assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"there.onnx": "mine", "mine.py": "mine"}
-
-
-def a_run(folder: Path) -> Path:
-    """A run directory as far as an export reads it: the plan, the policies of two seeds, and the log beside it."""
-    waypost.save(data("por"), folder / "log.npz")
-    write_json(folder / "run" / "config.json", plan("por", folder / "log.npz", config=policy().config).to_json())
-    save_policies([policy(), replace(policy(), seed=4)], folder / "run" / "policy")
-    return folder / "run"
 
 
 def test_a_run_is_exported_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

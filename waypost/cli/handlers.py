@@ -174,6 +174,28 @@ def run_export(command: options.Export) -> None:
     _print_json(command.json, done)
 
 
+def run_serve(command: options.Serve) -> None:
+    from waypost.cli.screen import screen
+    from waypost.resources import require
+
+    for module in ("starlette", "uvicorn"):
+        require(module, "serve", "waypost serve")
+    from waypost.shipping.server import listening, serve, try_out
+    from waypost.shipping.service import Service
+
+    with listening(command.host, command.port) as socket:
+        with screen.status("loading the policy"):
+            service = Service(command.run, command.seed, command.data, command.reload_seconds)
+        if service.policy.note:
+            screen.tell(f"answers have no distance: {service.policy.note}")
+        if command.check:
+            screen.tell(f"answers {', '.join(try_out(service))}")
+            return
+        host, port = socket.getsockname()[:2]
+        say(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+        serve(service, socket)
+
+
 def run_collect(command: options.Collect) -> None:
     from waypost.agents import supports
     from waypost.cli.screen import counting_bar, screen, show_inspection

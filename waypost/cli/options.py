@@ -244,6 +244,29 @@ class Export:
 
 
 @dataclass(frozen=True)
+class Serve:
+    """Answer observations with a run's policy over HTTP: actions, waypoints, values and the distance to the data.
+
+    A policy that is replaced on disk is taken over without losing a request.
+    """
+
+    run: tyro.conf.Positional[Path]
+    """Run directory."""
+    host: str = "127.0.0.1"
+    """Address to listen at; the default can be reached from this machine only. There is no password."""
+    port: int = 8000
+    """0 = one that is free."""
+    seed: int | None = None
+    """Which agent of the run; by default the first."""
+    data: str | None = None
+    """Data to measure the distance to and to take the columns' names from; by default the run's."""
+    reload_seconds: float = 1.0
+    """How often to look for a new policy; 0 = only when POST /reload asks for it."""
+    check: bool = False
+    """Load the policy, answer one question, and end."""
+
+
+@dataclass(frozen=True)
 class Collect:
     """Record one of D4RL's data sets here, with the policies that come with Waypost; nothing is downloaded."""
 
@@ -310,7 +333,21 @@ class List:
 
 COMMANDS: dict[str, type] = {
     each.__name__.lower(): each
-    for each in (Demo, Compare, Paper, Evaluate, Report, Adapt, Diagnose, Export, Collect, Inspect, Convert, List)
+    for each in (
+        Demo,
+        Compare,
+        Paper,
+        Evaluate,
+        Report,
+        Adapt,
+        Diagnose,
+        Export,
+        Serve,
+        Collect,
+        Inspect,
+        Convert,
+        List,
+    )
 }
 """Every command but `train`, which has one of its own for each algorithm."""
 
