@@ -10,16 +10,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import jax
 import numpy as np
 import pytest
+import uvicorn
 from shipped import a_run, policy
 from starlette.testclient import TestClient
 from test_every import data
 
 from waypost.cli import main
 from waypost.errors import WaypostError
-from waypost.shipping import service as serving
+from waypost.shipping import server, service as serving
 from waypost.shipping.export import fingerprint
 from waypost.shipping.served import Distance, load_served
 from waypost.shipping.server import listening
@@ -195,6 +197,28 @@ def test_an_address_that_is_taken_is_refused_in_a_line() -> None:
             pass
     with pytest.raises(WaypostError, match="port must be from 0 to 65535"), listening("127.0.0.1", 70_000):
         pass
+
+
+def test_it_answers_over_a_socket_until_it_is_stopped(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    servers: list[uvicorn.Server] = []
+
+    class Kept(uvicorn.Server):
+        def __init__(self, config: uvicorn.Config):
+            super().__init__(config)
+            servers.append(self)
+
+    monkeypatch.setattr(server.uvicorn, "Server", Kept)
+    with listening("127.0.0.1", 0) as opened, ThreadPoolExecutor(1) as pool:
+        # Otherwise asyncio would let small answers wait for the client's word on the ones before.
+        assert opened.proto == socket.IPPROTO_TCP
+        done = pool.submit(server.serve, service, opened)
+        try:
+            place = f"http://127.0.0.1:{opened.getsockname()[1]}/act"
+            answer = httpx.post(place, json={"observation": ROW}, timeout=20)
+        finally:
+            servers[0].should_exit = True
+        done.result(20)
+    assert answer.json()["policy"] == fingerprint(policy())
 
 
 def test_a_service_is_tried_from_the_command_line(run: Path, capfd: pytest.CaptureFixture[str]) -> None:

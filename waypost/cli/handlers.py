@@ -178,7 +178,7 @@ def run_serve(command: options.Serve) -> None:
     from waypost.cli.screen import screen
     from waypost.resources import require
 
-    for module in ("starlette", "uvicorn"):
+    for module in ("starlette", "uvicorn", "onnx", "onnxruntime"):
         require(module, "serve", "waypost serve")
     from waypost.shipping.server import listening, serve, try_out
     from waypost.shipping.service import Service

@@ -55,7 +55,7 @@ OPERATORS: dict[str, Any] = {
 class Policy:
     """`about` says what it reads and gives: inputs, outputs, columns, bounds, where it came from."""
 
-    def __init__(self, file: Any = ""):
+    def __init__(self, file: str | Path = ""):
         with np.load(file or Path(__file__).with_suffix(".npz"), allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
         record = json.loads(bytes(arrays.pop("record")))

@@ -1,8 +1,7 @@
-"""A policy as a service answers from it: NumPy alone, with the distance of each observation to the data."""
+"""A policy as a service answers from it: by onnxruntime, with the distance of each observation to the data."""
 
 from __future__ import annotations
 
-import io
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +12,9 @@ from scipy.spatial import cKDTree
 
 from waypost.agents.agent import Agent
 from waypost.errors import WaypostError
-from waypost.shipping import numpy_policy
-from waypost.shipping.check import check
-from waypost.shipping.export import chosen, metadata, numpy_bytes
+from waypost.shipping.check import Answer, check
+from waypost.shipping.export import chosen, metadata
+from waypost.shipping.onnx_file import answering, model_bytes
 from waypost.shipping.recorded import recorded
 from waypost.shipping.tracing import trace
 from waypost.training.compilation import keep_programs
@@ -52,7 +51,10 @@ class Distance:
 class Served:
     """A policy that is ready to answer."""
 
-    copy: numpy_policy.Policy
+    copy: Answer
+    """The exported policy."""
+    about: dict[str, Any]
+    """Its metadata."""
     distance: Distance | None
     """None where the data are not there."""
     stamp: Any
@@ -63,12 +65,11 @@ class Served:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return tuple(self.copy.about["columns"])
+        return tuple(self.about["columns"])
 
     def answer(self, observations: Floats) -> dict[str, np.ndarray]:
         """Action and, where the agent has them, waypoint and value; and the distance to the data."""
-        with np.errstate(all="ignore"):  # numbers that overflow are the caller's to find
-            said = self.copy({"observation": observations})
+        said = self.copy({"observation": observations})
         return said if self.distance is None else {**said, "distance": self.distance(observations)}
 
 
@@ -94,7 +95,8 @@ def load_served(run: Path, seed: int | None = None, data: Any = None) -> Served:
         )
     known = recorded(folder, data, policy.spec, REFERENCE, generator)
     graph = trace(policy.agent, size)
-    copy = numpy_policy.Policy(io.BytesIO(numpy_bytes(graph, metadata(policy, graph, known))))
+    about = metadata(policy, graph, known)
+    copy = answering(model_bytes(graph, about))
     check(policy.agent, copy, known.random(TRIED, policy.spec, generator), generator)
     distance = Distance(known.observations) if len(known.observations) > 1 else None
-    return Served(copy, distance, stamp, known.note, time.monotonic() - begun)
+    return Served(copy, about, distance, stamp, known.note, time.monotonic() - begun)

@@ -34,6 +34,8 @@ from waypost.shipping.served import Served, load_served, stamp_of
 
 LARGEST_QUESTION = 8 << 20
 """Bytes."""
+AT_ONCE = 16
+"""Observations up to which handing a question to a thread would take longer than answering it."""
 log = logging.getLogger("waypost.serve")
 
 
@@ -67,7 +69,10 @@ class Service:
         begun, policy, rows = time.perf_counter(), self.policy, 0
         try:
             observations, single = read_question(await _body(request), policy.columns)
-            said = await run_in_threadpool(policy.answer, observations)
+            if len(observations) <= AT_ONCE:
+                said = policy.answer(observations)
+            else:
+                said = await run_in_threadpool(policy.answer, observations)
             if not all(np.isfinite(values).all() for values in said.values()):
                 raise BadQuestion("observation is so large that the policy's numbers overflow")
             rows = len(observations)
@@ -75,7 +80,7 @@ class Service:
             answer: dict[str, Any] = {name: values.tolist() for name, values in said.items()}
             if single:
                 answer = {name: values[0] for name, values in answer.items()}
-            response = JSONResponse({**answer, "policy": policy.copy.about["run"]})
+            response = JSONResponse({**answer, "policy": policy.about["run"]})
         except BadQuestion as error:
             response = JSONResponse({"error": error.reason, "column": error.column}, error.status)
         except ClientDisconnect:
@@ -87,20 +92,20 @@ class Service:
         return response
 
     async def health(self, request: Request) -> Response:
-        about = self.policy.copy.about
+        about = self.policy.about
         known = {name: about[name] for name in ("algorithm", "seed", "run", "waypost")}
         return JSONResponse({"status": "ok", **known, "reloads": self.metrics.reloads, "failure": self.failure or None})
 
     async def about(self, request: Request) -> Response:
         measured = [] if self.policy.distance is None else ["distance"]
-        return JSONResponse({**self.policy.copy.about, "also": measured, "note": self.policy.note or None})
+        return JSONResponse({**self.policy.about, "also": measured, "note": self.policy.note or None})
 
     async def show_metrics(self, request: Request) -> Response:
         return PlainTextResponse(self.metrics.text(), media_type="text/plain; version=0.0.4")
 
     async def reload(self, request: Request) -> Response:
         good = await self.take_over()
-        answer = {"policy": self.policy.copy.about["run"], "failure": self.failure or None}
+        answer = {"policy": self.policy.about["run"], "failure": self.failure or None}
         return JSONResponse(answer, 200 if good else 409)
 
     # -- the policy -----------------------------------------------------------------------------
