@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from waypost.training.callbacks import Callback as Callback
     from waypost.training.policy import Policy as Policy
     from waypost.training.runs import Run as Run, evaluate as evaluate, load_run as load_run
+    from waypost.training.stopping import EarlyStopping as EarlyStopping
+    from waypost.training.tracking import Tracking as Tracking
     from waypost.types import Labels as Labels
 
     __version__: str
@@ -55,6 +57,8 @@ _PLACES = {
     "training.callbacks": ("Callback",),
     "training.policy": ("Policy",),
     "training.runs": ("Run", "evaluate", "load_run"),
+    "training.stopping": ("EarlyStopping",),
+    "training.tracking": ("Tracking",),
     "types": ("Labels",),
 }
 _PLACE_OF = {name: place for place, names in _PLACES.items() for name in names}

@@ -31,12 +31,15 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def run_train(planned: Any, out: Path, resume: bool, as_json: bool) -> None:
+def run_train(planned: Any, out: Path, resume: bool, as_json: bool, track: tuple[Any, ...] = ()) -> None:
     from waypost.cli.bar import TrainingBar
     from waypost.cli.screen import screen, show
+    from waypost.training.callbacks import Callbacks
+    from waypost.training.tracking import Tracking
     from waypost.training.trainer import execute
 
-    run = execute(planned, planned.data, out, resume, TrainingBar())
+    watching = Callbacks(TrainingBar(), *(Tracking(kind, out) for kind in dict.fromkeys(track)))
+    run = execute(planned, planned.data, out, resume, watching)
     show(run.result)
     screen.tell(f"report: {out / 'report.html'}")
     _print_json(as_json, run.result)

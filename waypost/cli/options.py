@@ -54,6 +54,8 @@ class Place:
     """How many agents to train at once, each with its own seed."""
     first_seed: int = 0
     """Their seeds count up from here."""
+    track: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = ()
+    """Tools that are told every number while it trains; see docs/track.md."""
     json: bool = False
     """Print the result as one JSON object, the last line on stdout."""
 
