@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,9 @@ def load_served(run: Path, seed: int | None = None, data: Any = None) -> Served:
     """The policy of a run directory, once its copy is certain to do what the agent does."""
     begun = time.monotonic()
     keep_programs()
-    stamp = stamp_of(run) if run.is_dir() else None
+    stamp = None
+    with suppress(OSError):  # said better where it is read
+        stamp = stamp_of(run)
     policy, folder = chosen(run, seed)
     size, generator = policy.spec.observation_size, np.random.default_rng(0)
     if type(policy.agent).start is not Agent.start:

@@ -43,6 +43,8 @@ class Service:
     """The policy that answers now, and what has happened so far."""
 
     def __init__(self, run: Path, seed: int | None = None, data: Any = None, reload_seconds: float = 1.0):
+        if not reload_seconds >= 0:
+            raise WaypostError(f"reload_seconds must be 0 or more, got {reload_seconds}")
         self.load: Callable[[], Served] = lambda: load_served(run, seed, data)
         self.run, self.reload_seconds = run, reload_seconds
         self.policy = self.load()

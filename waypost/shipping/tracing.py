@@ -127,7 +127,7 @@ def trace(agent: Agent, size: int) -> Graph:
     """The graph of an agent that reads observations of this size."""
     (batch,) = symbolic_shape(BATCH)
     given = jax.tree.map(lambda x: jax.ShapeDtypeStruct((batch, *x.shape[1:]), x.dtype), inputs_of(agent, size))
-    recorded, shapes = jax.make_jaxpr(lambda given: answers(named(agent), given), return_shape=True)(given)
+    recorded, shapes = _recorded(agent, given)
     write = Writer()
     asked = flat(given)
     wires: dict[str, Wire] = {}
@@ -150,6 +150,17 @@ def trace(agent: Agent, size: int) -> Graph:
     )
 
 
+def _recorded(agent: Agent, given: Answers) -> tuple[Any, Any]:
+    """What the agent does with a batch of unknown size, and the shapes of what it says."""
+    try:
+        return jax.make_jaxpr(lambda given: answers(named(agent), given), return_shape=True)(given)
+    except WaypostError:
+        raise
+    except Exception as error:  # JAX has many for code that asks how many rows there are
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise primitives.refuse(f"it needs the number of observations to be known ({reason})") from error
+
+
 def _input_name(path: Any) -> str:
     return jax.tree_util.keystr(path, simple=True, separator=".")
 
@@ -169,7 +180,10 @@ class _Translation:
         known: dict[Any, Any] = dict(zip((*recorded.constvars, *recorded.invars), (*constants, *given), strict=True))
 
         def value(variable: Any) -> Any:
-            return variable.val if isinstance(variable, Literal) else known[variable]
+            if isinstance(variable, Literal):
+                kind: Any = variable.aval
+                return np.asarray(variable.val, kind.dtype)
+            return known[variable]
 
         for step in recorded.eqns:
             results = self._one(step, [value(variable) for variable in step.invars])
@@ -182,7 +196,8 @@ class _Translation:
             return self._function(step, inner, operands)
         shapes = [_sizes(variable.aval.shape) for variable in step.outvars]
         fixed = not any(isinstance(each, Wire) for each in operands)
-        if fixed and all(isinstance(size, int) for shape in shapes for size in shape):
+        asks_size = step.primitive.name == "dim_as_value"
+        if fixed and not asks_size and all(isinstance(size, int) for shape in shapes for size in shape):
             results = step.primitive.bind(*operands, **step.params)
         else:
             params = {**step.params, "sizes_of_all": [_sizes(variable.aval.shape) for variable in step.invars]}
