@@ -74,7 +74,6 @@ def _undecided(ask: Callable[[Floats], Any], observations: Floats, found: np.nda
     Where two actions are equally good to seven digits, either is the agent's.
     """
     generator = np.random.default_rng(0)
-    # As many rows as in the first question would do; these are few, and each is asked about at once.
     moved = np.repeat(observations, NUDGES, axis=0)
     moved = (moved * (1.0 + NUDGE * generator.uniform(-1, 1, moved.shape))).astype(np.float32)
     apart = _apart(np.asarray(ask(moved)), np.repeat(found, NUDGES, axis=0))
