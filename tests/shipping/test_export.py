@@ -23,6 +23,7 @@ from waypost.cli import main
 from waypost.errors import WaypostError
 from waypost.shipping import export as exporting, numpy_policy
 from waypost.shipping.graph import Graph
+from waypost.training.plan import plan
 
 KINDS = [(name, False) for name, each in ALGORITHMS.items() if each.continuous]
 KINDS += [(name, True) for name in ("por", "cql-discrete")]
@@ -175,3 +176,19 @@ def test_a_run_without_its_data_is_tried_on_random_observations(tmp_path: Path) 
         waypost.export(run, tmp_path / "other.npz", data=walk())
     with pytest.raises(WaypostError, match="no policy of seed 7"):
         waypost.export(run, tmp_path / "other.npz", seed=7)
+
+
+def test_a_run_in_memory_is_exported_too(tmp_path: Path) -> None:
+    other = replace(policy(value_layer_norm=True), seed=4)
+    run = waypost.Run(plan("por", "t-maze"), {}, [policy(), other], [], [])
+    assert waypost.export(run, tmp_path / "first.npz")["run"] == exporting.fingerprint(policy())
+    assert waypost.export(run, tmp_path / "second.npz", seed=4)["run"] == exporting.fingerprint(other)
+    with pytest.raises(WaypostError, match=r"no policy of seed 7; there are \[3, 4\]"):
+        waypost.export(run, tmp_path / "third.npz", seed=7)
+
+
+def test_the_script_acts_on_one_observation_or_a_batch(tmp_path: Path) -> None:
+    waypost.export(policy(), tmp_path / "arm.npz", data=data("por"))
+    copy, rows = numpy_policy.Policy(tmp_path / "arm.npz"), data("por").observations[:4]
+    np.testing.assert_allclose(copy.act(rows), policy().act(rows), atol=1e-5)
+    np.testing.assert_allclose(copy.act(rows[0]), policy().act(rows[0]), atol=1e-5)

@@ -64,6 +64,12 @@ def test_answers_are_the_agents(client: TestClient) -> None:
     np.testing.assert_allclose(single["action"], answer["action"][0], atol=1e-6)
 
 
+def test_a_large_batch_is_answered_like_a_small_one(client: TestClient) -> None:
+    rows = data("por").observations[:20].tolist()
+    assert len(rows) > serving.AT_ONCE
+    np.testing.assert_allclose(ask(client, rows).json()["action"], policy().act(rows), atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("content", "column", "words"),
     [

@@ -55,6 +55,7 @@ def test_trackio_keeps_the_numbers_on_this_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path))
     storage = import_module("trackio.sqlite_storage")
     for module in [each for name, each in sys.modules.items() if name.startswith("trackio")]:
         if hasattr(module, "TRACKIO_DIR"):
