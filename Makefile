@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := runs/demo
 
-.PHONY: demo test slow lint types audit check crosscheck bench bench-waiting bench-scaling bench-data clean
+.PHONY: demo test slow lint types audit check crosscheck bench bench-waiting bench-scaling bench-data bench-acting clean
 
 # Installed again only when what is to be installed has changed.
 $(VENV)/.installed: pyproject.toml
@@ -68,6 +68,10 @@ bench-scaling: $(VENV)/.installed
 bench-data: $(VENV)/.installed
 	$(BIN)/python benchmarks/data.py
 	$(BIN)/python benchmarks/stream.py
+
+# One action by JAX, onnxruntime and NumPy; a bounded load on `waypost serve`.
+bench-acting: $(VENV)/.installed
+	$(BIN)/python benchmarks/acting.py
 
 clean:
 	rm -rf $(VENV) .venv-d3rlpy build *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -49,6 +49,7 @@ def test_the_worked_example_trains_resumes_and_acts(awr: ModuleType, tmp_path: P
     places = waypost.load("t-maze").observations[:5]
     assert np.array_equal(loaded.act(places), run.policy.act(places))
     assert np.array_equal(loaded.value(places), run.policy.value(places))
+    assert waypost.export(tmp_path / "run", tmp_path / "exported.npz")["difference"] <= 1e-5
     alone = waypost.train("awr", "t-maze", **{**options, "seeds": [1]})
     assert np.allclose(alone.policy.act(places), run.policies[1].act(places), atol=1e-5)
 

@@ -8,13 +8,30 @@ from pathlib import Path
 from runpy import run_path
 
 import pytest
+from samples import TINY, walk
+
+import waypost
+from waypost.agents import ALGORITHMS
+from waypost.training.policy import Policy
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SAID = {
     "train_and_act.py": ("success rate", "waypoint", "the same action"),
     "own_log.py": ("10 000 transitions in 200 episodes", "at +1, standing still"),
     "new_task.py": ("V and guide took", "new way"),
+    "onnx_service.py": ("-> action, value, waypoint at http://127.0.0.1:", 'answer: {"action": [['),
 }
+
+
+def exported() -> list[str]:
+    chosen, config = ALGORITHMS["por"].load(), ALGORITHMS["por"].config_type(**TINY)
+    _, spec = chosen.prepare(config, walk())
+    waypost.export(Policy("por", config, spec, chosen.build(config, spec)), "policy.onnx", data=walk())
+    return ["policy.onnx"]
+
+
+NEEDS = {"onnx_service.py": exported}
+"""What must be there first, and the arguments that name it."""
 
 
 def test_every_example_is_tried() -> None:
@@ -26,7 +43,7 @@ def test_an_example_runs_in_its_quick_form(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", [name, "--quick"])
+    monkeypatch.setattr(sys, "argv", [name, *NEEDS.get(name, lambda: [])(), "--quick"])
     run_path(str(EXAMPLES / name), run_name="__main__")
     said = capsys.readouterr().out
     for words in SAID[name]:
@@ -40,3 +57,8 @@ def test_the_cart_is_pushed_back_by_what_was_learned_from_the_log(tmp_path: Path
     assert pushes[0] < -0.3
     assert abs(pushes[1]) < 0.3
     assert pushes[2] > 0.3
+
+
+def test_the_service_needs_neither_waypost_nor_jax() -> None:
+    code = "import sys, onnx_service; assert not {'jax', 'waypost', 'onnx'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], cwd=EXAMPLES, check=True)

@@ -20,6 +20,7 @@ ROOMS = (
     ("recording",),
     ("agents",),
     ("training",),
+    ("shipping",),
     ("figures",),
     ("studies",),
     ("report",),

@@ -25,12 +25,15 @@ if TYPE_CHECKING:
         WaypostError as WaypostError,
     )
     from waypost.recording.replicas import collect as collect
+    from waypost.shipping.export import export as export
     from waypost.studies.adaptation import Adaptation as Adaptation
     from waypost.studies.comparison import Comparison as Comparison
     from waypost.studies.diagnosis import Diagnosis as Diagnosis, diagnose as diagnose
     from waypost.training.callbacks import Callback as Callback
     from waypost.training.policy import Policy as Policy
     from waypost.training.runs import Run as Run, evaluate as evaluate, load_run as load_run
+    from waypost.training.stopping import EarlyStopping as EarlyStopping
+    from waypost.training.tracking import Tracking as Tracking
     from waypost.types import Labels as Labels
 
     __version__: str
@@ -47,12 +50,15 @@ _PLACES = {
     "envs.tasks": ("TASKS", "Protocol", "Task", "task"),
     "errors": ("DivergenceError", "InterruptedRun", "WaypostError"),
     "recording.replicas": ("collect",),
+    "shipping.export": ("export",),
     "studies.adaptation": ("Adaptation",),
     "studies.comparison": ("Comparison",),
     "studies.diagnosis": ("Diagnosis", "diagnose"),
     "training.callbacks": ("Callback",),
     "training.policy": ("Policy",),
     "training.runs": ("Run", "evaluate", "load_run"),
+    "training.stopping": ("EarlyStopping",),
+    "training.tracking": ("Tracking",),
     "types": ("Labels",),
 }
 _PLACE_OF = {name: place for place, names in _PLACES.items() for name in names}

@@ -6,8 +6,11 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import onnx
+
 import waypost
 from waypost.files import read_arrays
+from waypost.shipping.numpy_policy import Policy
 
 
 def furnished(folder: Path) -> Path:
@@ -44,9 +47,13 @@ def check_whole(path: Path) -> None:
         ".png": lambda content: len(content) == 20_008,
         ".json": lambda content: json.loads(content) is not None,
         ".safetensors": lambda content: read_arrays(path) is not None,
+        ".onnx": lambda content: len(onnx.load_from_string(content).graph.output) > 0,
+        ".py": lambda content: content.endswith(b"\n"),
     }
     if path.is_file() and path.name != ".lock":
         if path.suffix in ends:
             assert ends[path.suffix](path.read_bytes()), f"{path.name} is cut short"
+        elif path.name == "policy.npz":
+            assert Policy(path).nodes
         else:
             assert len(waypost.load(path)) > 0

@@ -8,7 +8,7 @@ import pytest
 
 from waypost.training.callbacks import Callback, Callbacks, in_turn
 
-EVENTS = [name for name, _ in getmembers(Callback, isfunction)]
+EVENTS = [name for name, _ in getmembers(Callback, isfunction) if name != "wants_stop"]
 
 
 @pytest.mark.parametrize("event", EVENTS)
@@ -21,6 +21,17 @@ def test_several_callbacks_are_told_the_same_in_their_order(event: str) -> None:
 
     getattr(Callbacks(Listener("first"), Listener("second")), event)(1, "two")
     assert told == [("first", (1, "two")), ("second", (1, "two"))]
+
+
+def test_one_of_several_is_enough_to_stop() -> None:
+    class Full(Callback):
+        def wants_stop(self) -> str:
+            return "enough"
+
+    assert Callbacks(Callback(), Full(), Callback()).wants_stop() == "enough"
+    assert Callbacks(Callback(), Full()).may_stop
+    assert Callbacks(Callback(), Callback()).wants_stop() == ""
+    assert not Callbacks(Callback(), Callback()).may_stop
 
 
 def test_what_is_done_one_after_the_other_says_how_long_the_rest_takes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,7 +107,7 @@ class Model(eqx.Module):
         returns, states, actions, times, real = stretches
         contents = jnp.stack([self.returns(returns[..., None]), self.states(states), self.actions(actions)], axis=2)
         tokens = self.norm(contents + jnp.take(self.times, times, axis=0, mode="clip")[:, :, None])
-        tokens, real = tokens.reshape(len(tokens), -1, tokens.shape[-1]), jnp.repeat(real, 3, axis=1)
+        tokens, real = tokens.reshape(tokens.shape[0], -1, tokens.shape[-1]), jnp.repeat(real, 3, axis=1)
         at_states = slice(-2, -1) if latest else slice(1, None, 3)
         return jnp.tanh(self.head(self.transformer(tokens, real, key, at_states)))
 

@@ -31,12 +31,15 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def run_train(planned: Any, out: Path, resume: bool, as_json: bool) -> None:
+def run_train(planned: Any, out: Path, resume: bool, as_json: bool, track: tuple[Any, ...] = ()) -> None:
     from waypost.cli.bar import TrainingBar
     from waypost.cli.screen import screen, show
+    from waypost.training.callbacks import Callbacks
+    from waypost.training.tracking import Tracking
     from waypost.training.trainer import execute
 
-    run = execute(planned, planned.data, out, resume, TrainingBar())
+    watching = Callbacks(TrainingBar(), *(Tracking(kind, out) for kind in dict.fromkeys(track)))
+    run = execute(planned, planned.data, out, resume, watching)
     show(run.result)
     screen.tell(f"report: {out / 'report.html'}")
     _print_json(as_json, run.result)
@@ -154,6 +157,46 @@ def run_diagnose(command: options.Diagnose) -> None:
     show_diagnosis(found)
     say(plain(folder))
     _print_json(command.json, found.to_json())
+
+
+def run_export(command: options.Export) -> None:
+    from waypost.cli.screen import screen
+    from waypost.shipping.export import export
+
+    asked = {name: value for name, value in vars(command).items() if name not in ("run", "json")}
+    with screen.status("exporting"):
+        done = export(command.run, **asked)
+    if done["note"]:
+        screen.tell(f"tried on random observations only: {done['note']}")
+    tried = " and ".join(f"{count} {kind}" for kind, count in done["tried"].items() if count)
+    screen.tell(f"largest difference from the agent on {tried} observations: {done['difference']:.2g}")
+    for tensors in ("inputs", "outputs"):
+        screen.tell(f"{tensors}: {', '.join(each['name'] for each in done[tensors])}")
+    for file in done["files"]:
+        say(plain(file))
+    _print_json(command.json, done)
+
+
+def run_serve(command: options.Serve) -> None:
+    from waypost.cli.screen import screen
+    from waypost.resources import require
+
+    for module in ("starlette", "uvicorn", "onnx", "onnxruntime"):
+        require(module, "serve", "waypost serve")
+    from waypost.shipping.server import listening, serve, try_out
+    from waypost.shipping.service import Service
+
+    with listening(command.host, command.port) as socket:
+        with screen.status("loading the policy"):
+            service = Service(command.run, command.seed, command.data, command.reload_seconds)
+        if service.policy.note:
+            screen.tell(f"answers have no distance: {service.policy.note}")
+        if command.check:
+            screen.tell(f"answers {', '.join(try_out(service))}")
+            return
+        host, port = socket.getsockname()[:2]
+        say(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+        serve(service, socket)
 
 
 def run_collect(command: options.Collect) -> None:

@@ -54,6 +54,8 @@ class Place:
     """How many agents to train at once, each with its own seed."""
     first_seed: int = 0
     """Their seeds count up from here."""
+    track: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = ()
+    """Tools that are told every number while it trains; see docs/track.md."""
     json: bool = False
     """Print the result as one JSON object, the last line on stdout."""
 
@@ -227,6 +229,52 @@ class Diagnose:
 
 
 @dataclass(frozen=True)
+class Export:
+    """Write a run's policy as a file that acts without Waypost: ONNX, or NumPy alone.
+
+    The file is tried on 1000 observations, and only kept if it does what the agent does.
+    """
+
+    run: tyro.conf.Positional[Path]
+    """Run directory."""
+    out: tyro.conf.Positional[Path]
+    """NAME.onnx, or NAME.npz, which comes with a NAME.py that needs nothing but NumPy."""
+    format: Literal["onnx", "numpy"] | None = None
+    """By default what the name says."""
+    seed: int | None = None
+    """Which agent of the run; by default the first."""
+    data: str | None = None
+    """Data to try it on and to take the columns' names from, as for `train --data`; by default the run's."""
+    overwrite: bool = False
+    """Replace files that are there."""
+    json: bool = False
+    """Print what was written as one JSON object, the last line on stdout."""
+
+
+@dataclass(frozen=True)
+class Serve:
+    """Answer observations with a run's policy over HTTP: actions, waypoints, values and the distance to the data.
+
+    A policy that is replaced on disk is taken over without losing a request.
+    """
+
+    run: tyro.conf.Positional[Path]
+    """Run directory."""
+    host: str = "127.0.0.1"
+    """Address to listen at; the default can be reached from this machine only. There is no password."""
+    port: int = 8000
+    """0 = one that is free."""
+    seed: int | None = None
+    """Which agent of the run; by default the first."""
+    data: str | None = None
+    """Data to measure the distance to and to take the columns' names from; by default the run's."""
+    reload_seconds: float = 1.0
+    """How often to look for a new policy; 0 = only when POST /reload asks for it."""
+    check: bool = False
+    """Load the policy, answer one question, and end."""
+
+
+@dataclass(frozen=True)
 class Collect:
     """Record one of D4RL's data sets here, with the policies that come with Waypost; nothing is downloaded."""
 
@@ -293,7 +341,21 @@ class List:
 
 COMMANDS: dict[str, type] = {
     each.__name__.lower(): each
-    for each in (Demo, Compare, Paper, Evaluate, Report, Adapt, Diagnose, Collect, Inspect, Convert, List)
+    for each in (
+        Demo,
+        Compare,
+        Paper,
+        Evaluate,
+        Report,
+        Adapt,
+        Diagnose,
+        Export,
+        Serve,
+        Collect,
+        Inspect,
+        Convert,
+        List,
+    )
 }
 """Every command but `train`, which has one of its own for each algorithm."""
 

@@ -18,15 +18,28 @@ READ_SECONDS = 3.0
 
 
 class Callback:
-    """Told what a training is doing; this one does nothing with it."""
+    """Told what a training is doing, and may stop it; this one does nothing."""
 
     def start(self, plan: Plan, total: int, done: int) -> None: ...
 
     def advance(self, stage: str, step: int) -> None: ...
 
+    def logged(self, step: int, rows: list[dict[str, Any]]) -> None:
+        """New rows of metrics.csv, one per seed."""
+
     def recording(self, done: int, total: int) -> None: ...
 
-    def evaluated(self, step: int, rows: list[dict[str, Any]]) -> None: ...
+    def evaluated(self, step: int, rows: list[dict[str, Any]]) -> None:
+        """New rows of evaluations.csv, one per seed."""
+
+    def wants_stop(self) -> str:
+        """Asked after every log: why the training shall end here as if it were finished; empty to go on."""
+        return ""
+
+    @property
+    def may_stop(self) -> bool:
+        """Whether it could ever want that; evaluations are then waited for, so that a run always stops at one step."""
+        return type(self).wants_stop is not Callback.wants_stop
 
     def note(self, text: str) -> None: ...
 
@@ -47,8 +60,16 @@ class Callbacks(Callback):
 
             return tell
 
-        for event in ("start", "advance", "recording", "evaluated", "note", "finished", "stop"):
+        self.members = members
+        for event in ("start", "advance", "logged", "recording", "evaluated", "note", "finished", "stop"):
             setattr(self, event, told(event))
+
+    def wants_stop(self) -> str:
+        return next(filter(None, (each.wants_stop() for each in self.members)), "")
+
+    @property
+    def may_stop(self) -> bool:
+        return any(each.may_stop for each in self.members)
 
 
 def in_turn(items: Sequence[Item], what: str, progress: Callback) -> Iterator[Item]:

@@ -26,6 +26,13 @@ Row = TypedDict(
 """The measures of one seed, or of all in one statistic."""
 
 
+class Stopped(TypedDict):
+    """Where and why a callback ended a training before its last step."""
+
+    step: int
+    reason: str
+
+
 class Result(TypedDict):
     """What result.json holds; see `waypost.training.runs.result`."""
 
@@ -40,6 +47,7 @@ class Result(TypedDict):
     iqm: Row
     seconds: float
     versions: NotRequired[dict[str, str]]
+    stopped: NotRequired[Stopped]
 
 
 class Config(TypedDict):

@@ -6,15 +6,12 @@ alone decides where the training continues, and the final weights are bit-identi
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import jax
@@ -36,7 +33,9 @@ from waypost.training.beside import Evaluations
 from waypost.training.callbacks import Callback
 from waypost.training.compilation import keep_programs
 from waypost.training.directory import Claim, blaming_the_directory, claimed
+from waypost.training.donor import check_parts, donor_of
 from waypost.training.evaluation import MEASURES, check
+from waypost.training.interruption import signals
 from waypost.training.loop import Learner, learning_devices
 from waypost.training.memory import check_steps
 from waypost.training.plan import Plan, plan, same_plan
@@ -75,6 +74,7 @@ def train(
     config, or single settings of the algorithm by name (tau=0.9)
     out         the run directory; without one nothing is written
     resume      continue with what the directory holds: an unfinished run, a finished one, or nothing yet
+    callbacks   a list of `Callback`: told of every log and evaluation, and may stop the run (docs/track.md)
     """
     if not isinstance(data, str | Path):
         data = load(data, options.pop("columns", None))
@@ -138,7 +138,7 @@ class _Training:
         for doubt in doubts(sample(dataset) if self.streamed else dataset):
             callback.note(f"warning: {doubt}")
         del dataset
-        donor = _donor(planned)
+        donor = donor_of(planned)
         if donor is not None and self.spec.action_size is None:
             names = ("action_size", "action_low", "action_high", "action_count")
             self.spec = replace(self.spec, **{name: getattr(donor.spec, name) for name in names})
@@ -147,12 +147,14 @@ class _Training:
         self.learner = Learner(self.algorithm, columns, planned.seeds, donor.agent if donor else None)
         del columns  # they lie on the device now, or in a file
         agent = self.learner.states[0].agent
-        _check_parts(agent, blank(chosen, planned.config, self.spec, missing_parts(agent)), planned)
+        check_parts(agent, blank(chosen, planned.config, self.spec, missing_parts(agent)), planned)
         self.metrics: list[dict[str, Any]] = []
         self.evaluations: list[dict[str, Any]] = []
         self.seconds = 0.0
         self.saved: int | None = None
         """The step of the last checkpoint."""
+        self.stopped: dict[str, Any] | None = None
+        """Where and why a callback ended the training before its last step."""
         self.beside: Evaluations | None = None
         if self.task is not None and self._can_act(agent):
             check(agent, self.task)
@@ -198,19 +200,21 @@ class _Training:
         last_saved = time.monotonic()
         stages = self.algorithm.stages
         self.callback.start(self.plan, sum(stage.steps for stage in stages), self.learner.step)
-        with _signals() as stopped:
+        with signals() as stopped:
             try:
                 # A run that ended while it was evaluated does that first.
                 self._evaluate()
                 first = 0
                 for stage in stages:
-                    while self.learner.step < first + stage.steps:
+                    while self.learner.step < first + stage.steps and self.stopped is None:
                         means = self.learner.advance(stage, self._steps(stage, self.learner.step - first))
                         self._log(stage.name, means)
                         self.callback.advance(stage.name, self.learner.step)
                         stop, ended = stopped(), self.learner.step == first + stage.steps
                         self._take_evaluation(wait=stop)
                         due = not stop and self._evaluate()
+                        if not stop and not ended:
+                            self._ask_callback(stage)
                         if due or ended or stop or time.monotonic() - last_saved > CHECKPOINT_SECONDS:
                             self.seconds = time.monotonic() - begun
                             self.save()
@@ -241,9 +245,10 @@ class _Training:
         inside, every = self.learner.step - sum(stage.steps for stage in earlier), self.plan.evaluation.every
         return inside > 0 and (inside == last.steps or (every > 0 and inside % every == 0))
 
-    def _evaluate(self) -> bool:
+    def _evaluate(self, last: bool = False) -> bool:
         """Begin the evaluation of this step where one is due and not there yet, once the one before is through."""
-        if self.beside is None or not self._due() or any(row["step"] == self.learner.step for row in self.evaluations):
+        done = any(row["step"] == self.learner.step for row in self.evaluations)
+        if self.beside is None or done or not (last or self._due()):
             return False
         self._take_evaluation(wait=True)
         self.beside.begin(self.learner.step, self.learner.agents)
@@ -255,10 +260,26 @@ class _Training:
             self.evaluations += rows
             self.callback.evaluated(rows[0]["step"], rows)
 
+    def _ask_callback(self, stage: Stage) -> None:
+        """End here if a callback wants that, after an evaluation of what there is."""
+        if not self.callback.may_stop:
+            return
+        self._take_evaluation(wait=True)
+        reason = self.callback.wants_stop()
+        if reason:
+            self.stopped = {"step": self.learner.step, "reason": reason}
+            self.callback.note(f"stopped at step {self.learner.step}: {reason}")
+            if stage is self.algorithm.stages[-1]:
+                self._evaluate(last=True)
+
     def _log(self, stage: str, means: dict[str, np.ndarray]) -> None:
-        for i, seed in enumerate(self.plan.seeds):
-            row = {"step": self.learner.step, "stage": stage, "seed": seed}
-            self.metrics.append(row | {name: float(values[i]) for name, values in means.items()})
+        rows = [
+            {"step": self.learner.step, "stage": stage, "seed": seed}
+            | {name: float(values[i]) for name, values in means.items()}
+            for i, seed in enumerate(self.plan.seeds)
+        ]
+        self.metrics += rows
+        self.callback.logged(self.learner.step, rows)
 
     # -- the directory --------------------------------------------------------------------------
 
@@ -333,6 +354,8 @@ class _Training:
         ]
         per_seed = last_evaluations(self.evaluations, planned)
         outcome = result(planned.algorithm, planned.data, self.task, planned.steps, per_seed, self.seconds)
+        if self.stopped is not None:
+            outcome["stopped"] = self.stopped
         run = Run(planned, outcome, policies, self.metrics, self.evaluations, self.directory)
         if self.directory is not None:
             self.save()
@@ -353,45 +376,3 @@ def _until(step: int, every: int) -> int:
 
 def _device_room() -> int | None:
     return device_memory(learning_devices()[0])
-
-
-def _donor(planned: Plan[Any]) -> Policy | None:
-    if planned.init is None:
-        return None
-    donor = Policy.load(planned.init)
-    if donor.algorithm != planned.algorithm:
-        raise WaypostError(f"--init {planned.init}: holds a {donor.algorithm} agent, {planned.algorithm} is needed")
-    return donor
-
-
-def _check_parts(agent: Any, like: Any, planned: Plan[Any]) -> None:
-    """Parts from another run must be what these settings describe, or the saved policy could not be read back."""
-    forms = [(jax.tree.structure(tree), [leaf.shape for leaf in jax.tree.leaves(tree)]) for tree in (agent, like)]
-    if forms[0] != forms[1]:
-        raise WaypostError(
-            f"--init {planned.init}: its parts have other settings than asked for here (hidden layers, guide_target, "
-            "executor_inputs, observation size); use those of that run"
-        )
-
-
-@contextmanager
-def _signals() -> Iterator[Callable[[], bool]]:
-    """Whether someone has asked to stop; asking twice stops at once."""
-    asked = False
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        asked = True
-        signal.signal(number, previous[signal.Signals(number)])
-
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: False
-        return
-    previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number in previous:
-        signal.signal(number, ask)
-    try:
-        yield lambda: asked
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

@@ -1,0 +1,105 @@
+"""A policy as a service answers from it: by onnxruntime, with the distance of each observation to the data."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from waypost.agents.agent import Agent
+from waypost.errors import WaypostError
+from waypost.shipping.check import Answer, check
+from waypost.shipping.export import chosen, metadata
+from waypost.shipping.onnx_file import answering, model_bytes
+from waypost.shipping.recorded import recorded
+from waypost.shipping.tracing import trace
+from waypost.training.compilation import keep_programs
+from waypost.types import Floats
+
+REFERENCE = 10_000
+"""Recorded observations that distances are measured to."""
+TRIED = 100
+"""Observations on which the service's copy is compared with the agent."""
+USUAL = 0.95
+"""The share of recorded observations whose nearest other one lies within distance 1."""
+
+
+class Distance:
+    """How far an observation is from the recorded ones, in units of how far these are from each other.
+
+    Columns are divided by their standard deviations. At 1 or less an observation is as near to the data as 95 % of
+    the data are.
+    """
+
+    def __init__(self, observations: Floats):
+        std = observations.std(axis=0, dtype=np.float64)
+        self.scale = np.where(std > 0, std, 1.0)
+        self.tree = cKDTree(observations / self.scale)
+        apart = self.tree.query(observations[:1000] / self.scale, k=2)[0][:, 1]
+        # Where rows repeat each other nothing is near enough; any real distance counts as far then.
+        self.unit = max(float(np.quantile(apart, USUAL)), 1e-6)
+
+    def __call__(self, observations: Floats) -> Floats:
+        return self.tree.query(observations / self.scale)[0] / self.unit
+
+
+@dataclass(frozen=True)
+class Served:
+    """A policy that is ready to answer."""
+
+    copy: Answer
+    """The exported policy."""
+    about: dict[str, Any]
+    """Its metadata."""
+    distance: Distance | None
+    """None where the data are not there."""
+    stamp: Any
+    """What the files were like when it was read."""
+    note: str
+    seconds: float
+    """How long it took to load."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self.about["columns"])
+
+    def answer(self, observations: Floats) -> dict[str, np.ndarray]:
+        """Action and, where the agent has them, waypoint and value; and the distance to the data."""
+        said = self.copy({"observation": observations})
+        return said if self.distance is None else {**said, "distance": self.distance(observations)}
+
+
+def stamp_of(run: Path) -> tuple[Any, ...]:
+    """What changes when a policy is replaced, as far as the disk tells."""
+    folder = run / "policy" if (run / "policy").is_dir() else run
+    files = [*sorted(folder.glob("*.safetensors")), folder / "policy.json"]
+    stats = [(file.name, file.stat()) for file in files]
+    return tuple((name, stat.st_mtime_ns, stat.st_size, stat.st_ino) for name, stat in stats)
+
+
+def load_served(run: Path, seed: int | None = None, data: Any = None) -> Served:
+    """The policy of a run directory, once its copy is certain to do what the agent does."""
+    begun = time.monotonic()
+    keep_programs()
+    stamp = None
+    with suppress(OSError):  # said better where it is read
+        stamp = stamp_of(run)
+    policy, folder = chosen(run, seed)
+    size, generator = policy.spec.observation_size, np.random.default_rng(0)
+    if type(policy.agent).start is not Agent.start:
+        raise WaypostError(
+            f"{run}: a {policy.algorithm} agent remembers its episode, and a service does not know which request "
+            "belongs to which; `waypost export` writes it with its memory as inputs and outputs"
+        )
+    known = recorded(folder, data, policy.spec, REFERENCE, generator)
+    graph = trace(policy.agent, size)
+    about = metadata(policy, graph, known)
+    copy = answering(model_bytes(graph, about))
+    check(policy.agent, copy, known.random(TRIED, policy.spec, generator), generator)
+    distance = Distance(known.observations) if len(known.observations) > 1 else None
+    return Served(copy, about, distance, stamp, known.note, time.monotonic() - begun)
