@@ -14,14 +14,23 @@ from waypost.data.dataset import Dataset
 from waypost.data.inspection.checks import QUICK, THOROUGH, not_finite, repeated
 from waypost.data.inspection.findings import LEVELS, Inspection, Spread, Support
 from waypost.data.inspection.measurements import Measurements, infinities_as_nan, repeated_rows
+from waypost.data.pipeline import Pipeline
 from waypost.data.roles import Columns
 from waypost.data.sources import Source, read
+from waypost.data.table import Reward
 
 
-def inspect(source: Source, supports: Sequence[Support] = (), columns: Columns | None = None) -> Inspection:
+def inspect(
+    source: Source,
+    supports: Sequence[Support] = (),
+    columns: Columns | None = None,
+    *,
+    pipeline: Pipeline | None = None,
+    reward: Reward | None = None,
+) -> Inspection:
     """Inspect data: facts, statistics of every column, and findings with what to do about them.
 
-    `source` and `columns` are those of `load`, but NaN and infinities are findings here, not a refusal. `supports`,
+    `source`, `columns`, `pipeline` and `reward` are those of `load`, but NaN and infinities are findings here, not a refusal. `supports`,
     which algorithms can learn from the data, is passed on.
 
         found = waypost.inspect("log.csv")
@@ -31,7 +40,7 @@ def inspect(source: Source, supports: Sequence[Support] = (), columns: Columns |
 
     `found.facts()` is the summary as pairs of words, `found.columns` the statistics, `found.to_json()` all of it.
     """
-    dataset = read(source, columns)
+    dataset = read(source, columns, pipeline=pipeline, reward=reward)
     broken = list(not_finite(Measurements(dataset)))
     data = Measurements(infinities_as_nan(dataset) if broken else dataset)
     repeats = repeated_rows(dataset)
