@@ -16,7 +16,7 @@ import numpy as np
 
 from waypost.data import missing, times, validation
 from waypost.data.dataset import STORED_AS_INTEGERS, Dataset
-from waypost.data.encoding import codes, encoded
+from waypost.data.encoding import as_words, codes, encoded
 from waypost.data.expressions import Expression, parse
 from waypost.data.missing import marked
 from waypost.data.pipeline import Pipeline, Reading
@@ -55,7 +55,8 @@ def build(
     no choosing.
     """
     reward = parse(pipeline.reward) if reward is None and pipeline.reward is not None else reward
-    chosen, guessed = choose(list(source), columns, name)
+    chosen, guessed = choose(list(source), columns if reward is None else replace(columns, rewards=None), name)
+    guessed += unused_dates(source, chosen) if cells else []
     if reward is not None:
         chosen.pop("rewards", None)
     table = _gathered(source, chosen, name, pipeline, reward)
@@ -90,6 +91,12 @@ def build(
     return infer_discrete(dataset, integers) if columns.choices is None else dataset
 
 
+def unused_dates(source: Fields, chosen: dict[str, list[str]]) -> list[str]:
+    """A note of a column of dates that nobody named."""
+    dates = [] if "time" in chosen else [field for field in source if np.asarray(source[field]()).dtype.kind == "M"]
+    return [f"{dates[0]!r} holds time stamps: --columns.time {dates[0]} finds gaps and copies"] if dates else []
+
+
 def _unfilled(chosen: dict[str, list[str]]) -> set[str]:
     """Fields of which an empty cell is no missing value of the state."""
     return {field for role in ("terminals", "timeouts", "episode", "time") for field in chosen.get(role, ())}
@@ -101,11 +108,12 @@ def _gathered(
     """The fields that are needed, as they are."""
     used = {field: role for role, fields in chosen.items() for field in fields}
     if isinstance(reward, Expression):
-        wanted = [next((each for each in (word, word.removeprefix("next_")) if each in source), None)
-                  for word in reward.names]
+        wanted = [
+            next((each for each in (word, word.removeprefix("next_")) if each in source), None) for word in reward.names
+        ]
         used = {field: "the reward" for field in wanted if field is not None} | used
     elif reward is not None:
-        used = {field: "the reward" for field in source} | used
+        used = dict.fromkeys(source, "the reward") | used
     arrays: dict[str, np.ndarray] = {}
     for field, role in used.items():
         values = np.asarray(source[field]())
@@ -113,7 +121,7 @@ def _gathered(
             raise WaypostError(f"{name}: {field!r} holds one value, not one per row")
         if role not in ("episode", "time", "the reward"):
             _numbers_or_text(name, field, role, values, pipeline)
-        arrays[field] = marked(field, values, pipeline)
+        arrays[field] = as_words(field, marked(field, values, pipeline), pipeline)
     lengths = {role: sorted({len(arrays[field]) for field in fields}) for role, fields in chosen.items()}
     for role, found in lengths.items():
         if len(found) > 1:
@@ -157,12 +165,10 @@ def _in_order(table: Table, chosen: dict[str, list[str]]) -> Table:
     return replace(table, time=None if time is None else times.seconds(time))
 
 
-def _roles(
-    table: Table, chosen: dict[str, list[str]], pipeline: Pipeline
-) -> tuple[dict[str, Any], dict[str, tuple[str, ...]]]:
+def _roles(table: Table, chosen: dict[str, list[str]], pipeline: Pipeline) -> tuple[dict[str, Any], dict[str, Any]]:
     """The arrays of each role, and the names of the columns of states and actions."""
     roles: dict[str, Any] = {}
-    names: dict[str, tuple[str, ...]] = {}
+    names: dict[str, Any] = {}
     for role, fields in chosen.items():
         if role in ("observations", "next_observations"):
             known_as = chosen["observations"] if len(fields) == len(chosen["observations"]) else fields

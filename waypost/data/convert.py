@@ -8,9 +8,10 @@ from typing import Any
 from waypost.data.dataset import Dataset
 from waypost.data.formats import writing
 from waypost.data.mapped import NpzWriter
+from waypost.data.names import joined
 from waypost.data.pipeline import Pipeline
 from waypost.data.roles import Columns
-from waypost.data.sources import Source, joined, learn, load, parts, recorded_task, writer
+from waypost.data.sources import Source, learn, load, parts, recorded_task, writer
 from waypost.data.table import Reward
 from waypost.types import Count
 

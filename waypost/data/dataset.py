@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from waypost.data import validation
+from waypost.data.notes import together
 from waypost.data.pipeline import Reading
 from waypost.data.validation import ActionKind
 from waypost.errors import WaypostError
@@ -69,6 +70,8 @@ class Dataset:
     """How many rows of an episode are side by side in an observation, the oldest first."""
     reading: Reading | None = None
     """How the data were read, to read others the same way; None for data made here."""
+    parts: tuple[tuple[str, int], ...] = ()
+    """Names and rows of the files it was put together from, as long as it holds all their rows."""
 
     @classmethod
     def from_arrays(
@@ -269,7 +272,7 @@ class Dataset:
         if not rows.any():
             raise WaypostError(f"{self.name}: no rows would be left")
         followed = np.append(rows[1:], False)
-        cut = replace(self, ends=self.ends | ~followed)
+        cut = replace(self, ends=self.ends | ~followed, parts=())
         return replace(cut, **{name: values[rows] for name, values in cut.columns.items()})._frozen()
 
     def top(self, share: float) -> Dataset:
@@ -383,8 +386,9 @@ def concatenate(parts: Sequence[Dataset], name: str | None = None) -> Dataset:
         action_count=kind.count,
         action_kind_declared=kind.declared,
         name=name or "+".join(part.name for part in parts),
-        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+        notes=together(note for part in parts for note in part.notes),
         history=first.history,
+        parts=tuple((part.name, len(part)) for part in parts),
         **{each: getattr(first, each) for each in same},
     )
     return (joined if kind.count is None else joined.with_action_count(kind.count, kind.declared))._frozen()

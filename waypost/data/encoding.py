@@ -1,4 +1,4 @@
-"""Columns of a log as numbers that a network can read: text as categories, what comes round again as sine and cosine."""
+"""Columns of a log as numbers that a network can read: text as categories, what is cyclic as sine and cosine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from waypost.data.pipeline import CATEGORIES, PERIODS, Learned, Pipeline, asked_for, by_column, cyclic_columns
+from waypost.data.pipeline import (
+    CATEGORIES,
+    MISSING,
+    PERIODS,
+    Learned,
+    Pipeline,
+    asked_for,
+    by_column,
+    cyclic_columns,
+)
 from waypost.data.table import Table, absent, is_text
 from waypost.data.validation import printable
 from waypost.errors import WaypostError
@@ -18,16 +27,25 @@ Encoded = list[tuple[str, np.ndarray]]
 """Names and numbers of columns; a field of several columns has one name for all."""
 
 
+def as_words(name: str, values: np.ndarray, pipeline: Pipeline) -> np.ndarray:
+    """A column; one of numbers that is named as a category, as texts."""
+    how = by_column(pipeline.categories, CATEGORIES, "categories", ordered=True).get(name)
+    if is_text(values) or how in (None, "error") or values.ndim > 1:
+        return values
+    return np.array([None if value != value else f"{value:g}" for value in values.astype(np.float64)], object)
+
+
 def learn(columns: Iterable[tuple[str, np.ndarray]], pipeline: Pipeline) -> Learned:
     """The categories and means of columns, whose parts come one after the other."""
     choices = by_column(pipeline.categories, CATEGORIES, "categories", ordered=True)
+    averaged = by_column(pipeline.missing, MISSING, "missing")
     texts: dict[str, set[str]] = {}
     sums: dict[str, tuple[float, int]] = {}
     for name, values in columns:
         known = values[~absent(values)]
         if not is_text(values):
             total, count = sums.get(name, (0.0, 0))
-            if values.ndim == 1:
+            if values.ndim == 1 and asked_for(name, averaged) == "mean":
                 sums[name] = total + float(known.sum(dtype=np.float64)), count + len(known)
             continue
         texts.setdefault(name, set()).update(map(str, known))

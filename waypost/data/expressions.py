@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +38,8 @@ OPERATORS: dict[type, Callable[..., Any]] = {
     ast.NotEq: operator.ne,
 }
 FUNCTIONS = ("abs", "min", "max", "sqrt", "exp", "log", "sin", "cos", "tanh", "sign", "clip", "where")
+REFERENCE = re.compile(r".+\.py(:\w*)?|[\w./]+:\w*")
+"""The name of a function in a file or module."""
 COLUMN = "column"
 """Gives the column of any name, also one that is no word: column("Temp [C]")."""
 
@@ -60,8 +63,15 @@ class Expression:
             return _value(self.tree, columns)
 
 
+def is_reference(text: str) -> bool:
+    """Whether a text names a function and is no expression."""
+    return REFERENCE.fullmatch(text) is not None
+
+
 def parse(text: str) -> Expression:
     """The expression of a text, or an error that says which part of it is not understood."""
+    if is_reference(text):
+        raise WaypostError(f"{text}: only `waypost adapt --reward` takes the name of a function; write an expression")
     if len(text) > LONGEST:
         raise WaypostError(f"a reward has {LONGEST} characters or fewer, got {len(text)}")
     try:

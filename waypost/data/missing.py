@@ -12,10 +12,11 @@ from waypost.data.table import Table, absent, is_text
 from waypost.errors import WaypostError
 from waypost.types import Flags
 
-FEW = "drop few"
-"""Rows are left out where these are few; else an empty cell is an error."""
-MOST_DROPPED = 0.05
-"""Share of the rows that may be left out without being asked for."""
+FEW = "few"
+"""Where few cells are empty, those of a state hold the value before, and rows without an action or a reward are left
+out; where many are, they are an error."""
+MOST_EMPTY = 0.05
+"""Share of the rows that counts as few."""
 
 
 def marked(name: str, values: np.ndarray, pipeline: Pipeline) -> np.ndarray:
@@ -25,7 +26,7 @@ def marked(name: str, values: np.ndarray, pipeline: Pipeline) -> np.ndarray:
         if column and column != name:
             continue
         if is_text(values):
-            values = np.where(values == word, None, values)
+            values = np.array([None if value == word else value for value in values], object)
             continue
         try:
             number = float(word)
@@ -45,27 +46,29 @@ def filled(table: Table, pipeline: Pipeline, needed: Sequence[str], states: Sequ
     """
     choices = by_column(pipeline.missing, MISSING, "missing")
     final = table.marks.get("final", np.zeros(len(table), bool))
-    columns, notes = dict(table.columns), []
-    dropped, rare = np.zeros(len(table), bool), np.zeros(len(table), bool)
+    empty: dict[str, Flags] = {}
+    ways: dict[str, str] = {}
     for name in needed:
         how = asked_for(name, choices) or usual
         if how == "error":
             continue
-        empty = absent(columns[name])
-        if name not in states:
-            empty &= ~final
-        if not empty.any():
-            continue
-        if how == FEW:
-            rare |= empty
-        elif how == "drop":
-            dropped |= empty
-        else:
-            columns[name] = _with_values(table, name, empty, how, pipeline)
-            notes.append(f"{name}: {empty.sum()} missing values filled ({how})")
+        found = absent(table.columns[name])
+        found = found if name in states else found & ~final
+        if found.any():
+            empty[name], ways[name] = found, how
+    few = [name for name, how in ways.items() if how == FEW]
+    rare = np.logical_or.reduce([empty[name] for name in few]) if few else np.zeros(len(table), bool)
+    usable = rare.sum() <= MOST_EMPTY * len(table)
+    for name in few:
+        ways[name] = "error" if not usable else "hold" if name in states else "drop"
+    notes, columns, dropped = [], dict(table.columns), np.zeros(len(table), bool)
+    for name, how in ways.items():
+        if how == "drop":
+            dropped |= empty[name]
+        elif how != "error":
+            columns[name] = _with_values(table, name, empty[name], how, pipeline)
+            notes.append(f"{name}: {empty[name].sum()} missing values filled ({how}); --missing sets this")
     table = replace(table, columns=columns)
-    if rare.sum() <= MOST_DROPPED * len(table):
-        dropped |= rare
     if dropped.any():
         table = table.without(dropped, cut=True)
         notes.append(f"{dropped.sum()} rows with missing values left out, episodes cut there; --missing sets this")

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 
 from tyro.conf import Fixed
 
-from waypost.data.expressions import parse
+from waypost.data.expressions import is_reference, parse
 from waypost.data.roles import Columns
 from waypost.errors import WaypostError
 from waypost.schema import conform_fields
@@ -53,7 +53,7 @@ class Pipeline:
     missing_values: tuple[str, ...] = ()
     """What stands for 'missing': -9999 in all columns, temp=-1 in one, or a text such as 'Bad Input'."""
     missing: tuple[str, ...] = ()
-    """Missing values: error, drop, hold, interpolate or mean; temp=mean for one column; by default few are dropped."""
+    """Missing values: error, drop, hold, interpolate or mean; temp=mean for one column; by default few are held."""
     categories: tuple[str, ...] = ()
     """Text: error, one-hot or ordinal; mode=ordinal for one column, size='S<M<L' for one with its order."""
     duplicates: Literal["identical", "keep", "first", "last", "mean"] = "identical"
@@ -82,7 +82,7 @@ class Pipeline:
             raise WaypostError(f"resample must be a number of seconds above 0, got {self.resample:g}")
         if not 1 <= self.history <= MOST_HISTORY:
             raise WaypostError(f"history must be from 1 to {MOST_HISTORY}, got {self.history}")
-        if self.reward is not None:
+        if self.reward is not None and not is_reference(self.reward):
             parse(self.reward)
 
     @property

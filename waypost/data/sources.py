@@ -8,7 +8,6 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from waypost.data.derive import rewarded, with_history
 from waypost.data.expressions import parse
 from waypost.data.formats import BY_SUFFIX, FILES, MINARI, SUFFIXES, TABLE, inside, minari_folder, suffix_of, writing
 from waypost.data.missing import marked
+from waypost.data.names import is_pattern, joined, members
 from waypost.data.pipeline import Pipeline, Reading
 from waypost.data.roles import Columns
 from waypost.data.table import Reward
@@ -135,9 +135,7 @@ def _derived(dataset: Dataset, columns: Columns, pipeline: Pipeline, reward: Rew
     return with_history(dataset, pipeline.history)
 
 
-def _one(
-    name: str, columns: Columns, pipeline: Pipeline, reward: Reward | None, progress: Count | None
-) -> Dataset:
+def _one(name: str, columns: Columns, pipeline: Pipeline, reward: Reward | None, progress: Count | None) -> Dataset:
     """What a single name, file or Minari folder holds."""
     dataset = _as_recorded(name, columns, pipeline, reward, progress)
     if dataset.reading is None:
@@ -167,50 +165,24 @@ def _learned(sources: Iterable[tuple[str, Fields]], columns: Columns, pipeline: 
             chosen, _ = choose(list(fields), columns, name)
             for role in ("observations", "actions", "rewards", "next_observations"):
                 for field in chosen.get(role, ()):
-                    yield field, marked(field, np.asarray(fields[field]()), pipeline)
+                    values = marked(field, np.asarray(fields[field]()), pipeline)
+                    yield field, encoding.as_words(field, values, pipeline)
 
     return replace(pipeline, learned=encoding.learn(known(), pipeline))
-
-
-def joined(sources: Sequence[str | Path]) -> str:
-    """Several sources as one."""
-    names = list(map(str, sources))
-    if len(names) > 1 and any("+" in name and expanded(name).exists() for name in names):
-        raise WaypostError(f"{next(name for name in names if '+' in name)}: rename it; + joins several sources")
-    return "+".join(names)
-
-
-def short_name(source: str | Path) -> str:
-    """What to call data after their source: the name of a file or folder, without what no folder should be called."""
-    first = parts_of(source)[0]
-    path = Path(first)
-    while any(sign in path.name for sign in "*?[") and path.parent != path:
-        path = path.parent
-    name = path.name.removesuffix(path.suffix) if suffix_of(path) not in BY_SUFFIX else path.name
-    for suffix in sorted(BY_SUFFIX, key=len, reverse=True):
-        name = name.removesuffix(suffix)
-    return name or "data"
-
-
-def parts_of(source: str | Path) -> list[str]:
-    """The members of a mixture, as they are named."""
-    # A file whose name has a plus in it is one.
-    single = "+" not in str(source) or expanded(source).exists()
-    return [str(source)] if single else [part.strip() for part in str(source).split("+")]
 
 
 def parts(source: str | Path) -> list[str]:
     """The single names and files a source is made of: members of a mixture, files of a folder or a pattern."""
     found: list[str] = []
-    for name in parts_of(source):
+    for name in members(source):
         if not name:
             raise WaypostError(f"{str(source)!r}: names no data; give a name, a file, a folder, or several joined by +")
         path = expanded(name)
-        if any(sign in name for sign in "*?[") and not path.exists():
-            matching = sorted(filter(None, glob(str(path), recursive=True)))
+        if is_pattern(name) and not path.exists():
+            matching = sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
             if not matching:
-                raise WaypostError(f"{name}: no file is called so")
-            found += [each for match in matching for each in (_files(Path(match)) if Path(match).is_dir() else [match])]
+                raise WaypostError(f"{name}: no file matches this pattern")
+            found += [each for match in matching for each in (_files(match) if match.is_dir() else [str(match)])]
         elif recipe_of(name) or not path.is_dir() or minari_folder(path):
             found.append(name)
         else:

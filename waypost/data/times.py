@@ -30,8 +30,7 @@ def tidy(table: Table, pipeline: Pipeline, rewards: Sequence[str]) -> Table:
         if pipeline.resample is not None:
             raise WaypostError(f"{table.name}: --resample needs time stamps; name their column with --columns.time")
         return table
-    table = _merged(table, pipeline)
-    table = _cut(table, pipeline)
+    table = _noted(_cut(_merged(table, pipeline), pipeline), pipeline)
     return table if pipeline.resample is None else _resampled(table, pipeline.resample, rewards)
 
 
@@ -41,6 +40,25 @@ def usual_step(table: Table) -> float | None:
     steps = np.diff(table.time)[~table.ends[:-1]]
     steps = steps[np.isfinite(steps) & (steps > 0)]
     return float(np.median(steps)) if len(steps) else None
+
+
+def _noted(table: Table, pipeline: Pipeline) -> Table:
+    """The table with a note about what is left as it is."""
+    usual = usual_step(table)
+    if usual is None or pipeline.resample is not None:
+        return table
+    assert table.time is not None
+    steps = np.diff(table.time)[~table.ends[:-1]]
+    same, notes = int((steps == 0).sum()), []
+    if same:
+        notes.append(f"{same} rows repeat a time stamp of their episode and are kept; --duplicates merges them")
+    steps = steps[steps > 0]
+    uneven = float((np.abs(steps - usual) > 0.2 * usual).mean())
+    if uneven > 0.05:
+        low, high = np.quantile(steps, (0.05, 0.95))
+        said = f"steps of time inside episodes are uneven, mostly {low:.4g} to {high:.4g} s"
+        notes.append(f"{said}; --resample {usual:.4g} makes rows of one rate")
+    return table.noting(*notes)
 
 
 def _merged(table: Table, pipeline: Pipeline) -> Table:

@@ -12,6 +12,7 @@ from typing import Any
 
 from waypost.data.columns import Fields
 from waypost.data.dataset import Dataset
+from waypost.data.names import PACKED
 from waypost.data.pipeline import Pipeline
 from waypost.data.roles import Columns
 from waypost.data.table import Reward
@@ -86,7 +87,6 @@ FILES = (
         writes=False,
     ),
 )
-PACKED = (".gz", ".zst")
 BY_SUFFIX = {suffix: each for each in FILES for suffix in each.suffixes}
 SUFFIXES = ", ".join(BY_SUFFIX)
 TABLE = Format("a table", "a table", (), "tables", "pyarrow")

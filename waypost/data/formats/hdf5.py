@@ -18,8 +18,8 @@ from waypost.data.columns import Fields
 from waypost.data.dataset import Dataset
 from waypost.data.formats.arrays import MARK, facts_of, readers, rows_of
 from waypost.data.formats.sizes import LARGEST_FACTS, MOST_FIELDS, Claims, few_empty, few_fields
-from waypost.errors import WaypostError
 from waypost.data.pipeline import Pipeline
+from waypost.errors import WaypostError
 from waypost.files import replacing
 
 ONLY_ITS_OWN = "only what a file holds itself is read"

@@ -120,7 +120,7 @@ def from_table(
     fields, facts = fields_of(table, name), _facts(table.schema)
     if facts is None or columns.roles:
         integers, known = partial(_holds_integers, table.schema), known_count(facts, columns)
-        how = {"pipeline": pipeline, "reward": reward, "notes": notes, "cells": facts is None}
+        how: dict[str, Any] = {"pipeline": pipeline, "reward": reward, "notes": notes, "cells": facts is None}
         return build(fields, columns, name, integers, **how, **known)
     bounds = {bound: np.asarray(facts[bound], np.float32) for bound in BOUNDS if facts.get(bound) is not None}
     return ours(fields, facts, name, **bounds)

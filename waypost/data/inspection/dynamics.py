@@ -1,0 +1,93 @@
+"""What actions do to states, by linear regression: whether they matter at all, and how soon."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from waypost.data.inspection.checks import finding
+from waypost.data.inspection.findings import Finding, percent
+from waypost.data.inspection.measurements import Measurements
+
+SAMPLE = 20_000
+"""Rows looked at: in one piece, since rows before are needed too."""
+FEWEST = 300
+"""Rows below which chance explains too much."""
+LAGS = (0, 1, 2)
+MOST_COLUMNS = 40
+"""Of states and of what is made of actions; more take long and explain by chance."""
+
+
+def effects(data: Measurements) -> Iterator[Finding]:
+    """Actions that change nothing, or change it later than they are recorded."""
+    explained = _explained(data)
+    if explained is None:
+        return
+    gains, chance = explained
+    if gains.max() < chance:
+        yield finding("actions-without-effect", 0)
+        return
+    best = gains.max(axis=1)
+    lag = int(best.argmax())
+    # Actions that hardly change from row to row explain the same at every lag.
+    if lag > 0 and best[lag] > 0.05 and best[lag] > 2 * best[0] + 0.02:
+        yield finding(
+            "action-lag", 0, lag=lag, s="s" * (lag > 1), late=percent(best[lag]), now=percent(best[0]), history=lag + 2
+        )
+
+
+def _explained(data: Measurements) -> tuple[np.ndarray, float] | None:
+    """How much of the change of each column the action of each lag explains beyond the state, and what chance does."""
+    dataset = data.dataset
+    if dataset.actions is None or len(dataset) < FEWEST:
+        return None
+    size = dataset.observation_size // dataset.history
+    count = min(len(dataset), SAMPLE)
+    states = dataset.observations[:count, -size:].astype(np.float64)[:, :MOST_COLUMNS]
+    changes = dataset.next_observations[:count, -size:].astype(np.float64)[:, :MOST_COLUMNS] - states
+    began = dataset.episode_starts[dataset.episode_of[:count]]
+    rows = np.flatnonzero(dataset.next_valid[:count] & (np.arange(count) - began >= max(LAGS)))
+    actions = _actions(data, count)
+    rows = rows[np.isfinite(np.column_stack([states, changes, actions])[rows]).all(axis=1)]
+    if len(rows) < FEWEST or actions.shape[1] == 0:
+        return None
+    before = _scaled(states[rows])
+    left = _residuals(before, _scaled(changes[rows]))
+    moves = left.std(axis=0) > 1e-6
+    if not moves.any():
+        return None
+    gains, width = [], 0
+    for lag in LAGS:
+        taken = _scaled(actions[rows - lag])
+        # What an action does may depend on where it is taken.
+        mixed = (taken[:, :, None] * before[:, None, :]).reshape(len(rows), -1)
+        features = np.column_stack([taken, taken**2, mixed])[:, :MOST_COLUMNS]
+        features = _residuals(before, features)
+        width = features.shape[1]
+        rest = _residuals(features, left[:, moves])
+        gains.append(1 - (rest**2).sum(axis=0) / (left[:, moves] ** 2).sum(axis=0))
+    return np.array(gains), (width + 5 * np.sqrt(2 * width)) / len(rows)
+
+
+def _actions(data: Measurements, count: int) -> np.ndarray:
+    """The actions as columns; discrete ones as one column each."""
+    actions = data.dataset.require("actions")[:count]
+    if data.dataset.action_count is not None:
+        often = np.argsort(-data.taken)[:MOST_COLUMNS]
+        return (actions == often[data.taken[often] > 0][:-1]).astype(np.float64)
+    return actions.astype(np.float64)[:, :MOST_COLUMNS]
+
+
+def _scaled(values: np.ndarray) -> np.ndarray:
+    """With mean 0 and standard deviation 1; what never changes becomes 0."""
+    std = values.std(axis=0)
+    # A column that never changes has the rounding errors of its mean.
+    alive = std > 1e-7 * (np.abs(values).max(axis=0) + 1e-30)
+    return np.where(alive, (values - values.mean(axis=0)) / np.where(alive, std, 1.0), 0.0)
+
+
+def _residuals(features: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """What a linear function of the features, and a constant, leaves unexplained."""
+    features = np.column_stack([features, np.ones(len(features))])
+    return values - features @ np.linalg.lstsq(features, values, rcond=1e-9)[0]
