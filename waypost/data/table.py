@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -118,6 +119,6 @@ def absent(values: np.ndarray, every: bool = False) -> Flags:
         return np.array([value is None or value != value for value in values], bool)
     if values.dtype.kind != "f":
         return np.zeros(len(values), bool)
-    nothing = np.isnan(values.reshape(len(values), -1))
+    nothing = np.isnan(values.reshape(len(values), math.prod(values.shape[1:])))
     found: Flags = nothing.all(axis=1) if every else nothing.any(axis=1)
     return found

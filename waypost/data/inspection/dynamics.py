@@ -15,6 +15,8 @@ SAMPLE = 20_000
 FEWEST = 300
 """Rows below which chance explains too much."""
 LAGS = (0, 1, 2)
+LEFT = 0.01
+"""Standard deviations of a change that the state must leave unexplained, for an action to have a part in it."""
 MOST_COLUMNS = 40
 """Of states and of what is made of actions; more take long and explain by chance."""
 
@@ -47,14 +49,17 @@ def _explained(data: Measurements) -> tuple[np.ndarray, float] | None:
     states = dataset.observations[:count, -size:].astype(np.float64)[:, :MOST_COLUMNS]
     changes = dataset.next_observations[:count, -size:].astype(np.float64)[:, :MOST_COLUMNS] - states
     began = dataset.episode_starts[dataset.episode_of[:count]]
-    rows = np.flatnonzero(dataset.next_valid[:count] & (np.arange(count) - began >= max(LAGS)))
+    # At the end of an episode the next state is not always what it should be.
+    known = dataset.next_valid[:count] & ~dataset.ends[:count]
+    rows = np.flatnonzero(known & (np.arange(count) - began >= max(LAGS)))
     actions = _actions(data, count)
-    rows = rows[np.isfinite(np.column_stack([states, changes, actions])[rows]).all(axis=1)]
+    whole = np.isfinite(np.column_stack([states, changes, actions])).all(axis=1)
+    rows = rows[np.logical_and.reduce([whole[rows - lag] for lag in LAGS])]
     if len(rows) < FEWEST or actions.shape[1] == 0:
         return None
     before = _scaled(states[rows])
     left = _residuals(before, _scaled(changes[rows]))
-    moves = left.std(axis=0) > 1e-6
+    moves = left.std(axis=0) > LEFT
     if not moves.any():
         return None
     gains, width = [], 0

@@ -65,7 +65,7 @@ def cheap_failure(data: Measurements) -> Iterator[Finding]:
     inside = rewards[~dataset.terminals].astype(np.float64)
     usual, ending = float(inside.mean()), rewards[dataset.terminals].astype(np.float64)
     # A reward that ends above the others is that of a goal; one that never changes counts the steps to it.
-    if usual >= 0 or ending.mean() > usual or inside.std() == 0:
+    if (inside <= 0).mean() < 0.9 or ending.mean() > usual or inside.std() == 0:
         return
     left = np.median(dataset.episode_lengths[~failed]) - dataset.episode_lengths[failed]
     spared, paid = -usual * np.clip(left, 0, None), usual - ending

@@ -55,8 +55,10 @@ class Measurements:
         """Standard deviation of each observation column."""
         rows = np.linspace(0, len(self.dataset) - 1, min(len(self.dataset), 10 * SAMPLE)).astype(np.int64)
         values = self.dataset.observations[rows].astype(np.float64)
-        with np.errstate(invalid="ignore"):
-            return np.nan_to_num(np.sqrt(np.nanmean((values - np.nanmean(values, axis=0)) ** 2, axis=0)))
+        known, values = np.isfinite(values), np.nan_to_num(values)
+        count = np.maximum(known.sum(axis=0), 1)
+        mean = values.sum(axis=0) / count
+        return np.sqrt((known * (values - mean) ** 2).sum(axis=0) / count)
 
     @property
     def bounded(self) -> tuple[Floats, Floats, Floats] | None:
