@@ -21,6 +21,7 @@ from waypost.errors import WaypostError
 
 LONGEST = 1000
 """Characters; Python's parser takes a lot of memory for deep nesting."""
+DEEPEST = 100
 OPERATORS: dict[type, Callable[..., Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -83,8 +84,10 @@ def parse(text: str) -> Expression:
     return Expression(text, tree)
 
 
-def _check(node: ast.AST, text: str) -> None:
+def _check(node: ast.AST, text: str, depth: int = 0) -> None:
     """Raise at the first part that is not on the list of what is allowed."""
+    if depth > DEEPEST:
+        raise WaypostError(f"reward {text[:60]!r}...: parts inside parts, {DEEPEST} deep or more")
     match node:
         case ast.BinOp(op=op) | ast.UnaryOp(op=op) if type(op) in OPERATORS or isinstance(op, ast.Not):
             pass
@@ -103,7 +106,7 @@ def _check(node: ast.AST, text: str) -> None:
             if needed is not None and len(args) != needed:
                 raise WaypostError(f"reward {text!r}: {name} takes {needed} value{'s' * (needed > 1)}, got {len(args)}")
             for each in args:
-                _check(each, text)
+                _check(each, text, depth + 1)
             return
         case _:
             part = ast.unparse(node)[:60]
@@ -114,7 +117,7 @@ def _check(node: ast.AST, text: str) -> None:
             )
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.expr):
-            _check(child, text)
+            _check(child, text, depth + 1)
 
 
 def _names(node: ast.AST) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from waypost.data.encoding import encoded
+from waypost.data.encoding import as_words, encoded
 from waypost.data.missing import marked
 from waypost.data.pipeline import MISSING as WAYS, PERIODS, Reading, asked_for, by_column, cyclic_columns
 from waypost.data.table import Table, absent, is_text
@@ -22,13 +22,15 @@ def observe(row: Mapping[str, Any], names: Sequence[str], reading: Reading, hist
         raise WaypostError("this agent's data had no names of columns; give its observations as numbers")
     fields = list(dict.fromkeys(_field(name, reading) for name in names))
     pipeline, columns = reading.pipeline, {}
+    categories = pipeline.learned.categories if pipeline.learned else {}
     choices = by_column(pipeline.missing, WAYS, "missing")
     for field in [field for field in fields if field not in PERIODS]:
         if field not in row:
             raise WaypostError(f"the row has no {field!r}; it needs {', '.join(f for f in fields if f not in PERIODS)}")
         value = row[field]
-        values = np.array([value], object if isinstance(value, str | None) else None)
-        values = marked(field, values if isinstance(value, str) else values.astype(np.float64), pipeline)
+        text = isinstance(value, str) or (value is None and field in categories)
+        values = np.array([value], object) if text else np.array([np.nan if value is None else value], np.float64)
+        values = as_words(field, marked(field, values, pipeline), pipeline)
         if absent(values)[0]:
             means = pipeline.learned.means if pipeline.learned else {}
             if asked_for(field, choices) != "mean" or field not in means or is_text(values):

@@ -11,7 +11,6 @@ from typing import IO, Any
 import pyarrow as pa
 from pyarrow import csv
 
-from waypost.data.formats import suffix_of
 from waypost.data.formats.sizes import Claims, few_fields
 from waypost.data.pipeline import SEPARATORS, Pipeline
 
@@ -29,7 +28,7 @@ WITH_COMMA, WITH_POINT = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?"), re.compile(
 
 def read_csv(path: Path, stream: IO[bytes], pipeline: Pipeline) -> tuple[Any, Sequence[str]]:
     """The table of a file, and what was decided to read it."""
-    content = _unpacked(path, stream) if suffix_of(path)[-4:] != path.suffix.lower() else stream
+    content = _unpacked(path, stream) if path.suffix.lower() in CODECS else stream
     beginning = content.read(LONGEST_LINE)
     size = Claims(path).size if content is stream else content.seek(0, io.SEEK_END)
     content.seek(0)
