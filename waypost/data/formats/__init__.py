@@ -117,6 +117,6 @@ def writing(path: str | Path) -> Iterator[None]:
 
 def inside(folder: Path, entry: Path) -> Path:
     """The entry of a folder of data, unless it is a link to somewhere else: a folder given away holds its own data."""
-    if entry.is_symlink() and not entry.resolve().is_relative_to(folder.resolve()):
+    if not entry.resolve().is_relative_to(folder.resolve()):
         raise WaypostError(f"{entry}: is a link that leads out of the folder; put the file itself there")
     return entry
