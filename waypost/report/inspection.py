@@ -223,9 +223,9 @@ def column_ranges(columns: Sequence[Column]) -> Figure:
     axes.hlines(places[~dead], left[~dead], right[~dead], color=INK, lw=5, alpha=0.45)
     axes.plot(middle[~dead], places[~dead], "|", color=INK, ms=8)
     axes.plot(middle[dead], places[dead], "x", color=BOUND, ms=6, label="never changes")
-    for place in places:
-        axes.text(-0.03, place, f"{low[place]:.4g}", ha="right", va="center", fontsize="small")
-        axes.text(1.03, place, f"{high[place]:.4g}", ha="left", va="center", fontsize="small")
+    for place, column in enumerate(columns):
+        axes.text(-0.03, place, f"{column.min:.4g}", ha="right", va="center", fontsize="small")
+        axes.text(1.03, place, f"{column.max:.4g}", ha="left", va="center", fontsize="small")
     axes.set_xlim(-0.32, 1.32)
     axes.set_xticks([])
     axes.set_xlabel("smallest to largest, each column on a scale of its own")
