@@ -49,6 +49,14 @@ def test_a_function_sees_the_same_columns() -> None:
         waypost.load(FRAME, COLUMNS, reward=lambda row: row["temp"][:2])
 
 
+def test_columns_a_reward_needs_are_looked_for_in_the_log(tmp_path: Path) -> None:
+    with pytest.raises(WaypostError, match=r"no column 'heat', which the reward .* needs; it has trip, temp"):
+        waypost.load(FRAME, COLUMNS, pipeline=Pipeline(reward="-next_heat"))
+    arrays = {"obs": np.arange(3.0), "cost": np.array([1.0, 2, 3]), "version": np.array(7), "map": np.zeros((5, 5))}
+    data = waypost.load(arrays, reward=lambda row: -row["cost"])
+    assert data.rewards.tolist() == [-1, -2, -3]
+
+
 def test_rewards_of_states_and_actions_of_any_data() -> None:
     data = walk()
     found = waypost.load(data, pipeline=Pipeline(reward="next_observations[0] - observations[0] - actions[1]"))

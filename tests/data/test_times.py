@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -82,3 +83,16 @@ def test_rates_need_stamps_and_reason() -> None:
         waypost.load({"obs": np.arange(3.0)}, pipeline=Pipeline(resample=1))
     with pytest.raises(WaypostError, match="choose a longer step"):
         read([0, 1e6, 2e6], max_gap=0, resample=0.1)
+
+
+def test_dates_that_nobody_named_are_noted(tmp_path: Path) -> None:
+    rows = "".join(f"2026-01-01 00:00:0{i},{i}.5,0.5\n" for i in range(5))
+    (tmp_path / "log.csv").write_text(f"when,obs_x,action\n{rows}")
+    assert "--columns.time when" in waypost.load(tmp_path / "log.csv").notes[0]
+    assert not waypost.load(tmp_path / "log.csv", Columns(time="when")).notes
+
+
+def test_an_episode_without_a_name_is_one_too(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("obs_x,action,episode\n1.5,0.5,a\n2.5,0.5,NA\n3.5,0.5,a\n")
+    data = waypost.load(tmp_path / "log.csv")
+    assert data.episode_lengths.tolist() == [2, 1]

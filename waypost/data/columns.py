@@ -30,6 +30,8 @@ MOST_INFERRED = 1000
 unchecked = partial(Dataset.from_arrays, finite=False, copy=False)
 """A Dataset of arrays that nobody else uses; NaN and infinities are left for `checked` to find."""
 AS_IT_IS = Pipeline()
+REWARD = "the reward"
+"""What a field is for that has no role but is needed to work out rewards."""
 Fields = Mapping[str, Callable[[], Any]]
 """How to get the array of each field of a source."""
 
@@ -43,6 +45,7 @@ def build(
     pipeline: Pipeline = AS_IT_IS,
     reward: Reward | None = None,
     cells: bool = False,
+    dates: Sequence[str] = (),
     notes: Sequence[str] = (),
     **known: Any,
 ) -> Dataset:
@@ -51,12 +54,13 @@ def build(
     A last row of an episode that has a state but no action (all NaN) is where the episode arrived: it becomes the
     next state of the row before. `holds_integers` tells this of a field whose array does not: NumPy's integers know no
     empty cells. `reward` is what the pipeline's expression stands for, or a function. `cells` says that the fields
-    are columns of a table, where a few empty cells are usual. `known` are arguments of `Dataset.from_arrays` that need
-    no choosing.
+    are columns of a table, where a few empty cells are usual, `dates` which of them hold time stamps. `known` are
+    arguments of `Dataset.from_arrays` that need no choosing.
     """
     reward = parse(pipeline.reward) if reward is None and pipeline.reward is not None else reward
     chosen, guessed = choose(list(source), columns if reward is None else replace(columns, rewards=None), name)
-    guessed += unused_dates(source, chosen) if cells else []
+    if dates and "time" not in chosen:
+        guessed.append(f"{dates[0]!r} holds time stamps: --columns.time {dates[0]} finds gaps and copies")
     if reward is not None:
         chosen.pop("rewards", None)
     table = _gathered(source, chosen, name, pipeline, reward)
@@ -91,12 +95,6 @@ def build(
     return infer_discrete(dataset, integers) if columns.choices is None else dataset
 
 
-def unused_dates(source: Fields, chosen: dict[str, list[str]]) -> list[str]:
-    """A note of a column of dates that nobody named."""
-    dates = [] if "time" in chosen else [field for field in source if np.asarray(source[field]()).dtype.kind == "M"]
-    return [f"{dates[0]!r} holds time stamps: --columns.time {dates[0]} finds gaps and copies"] if dates else []
-
-
 def _unfilled(chosen: dict[str, list[str]]) -> set[str]:
     """Fields of which an empty cell is no missing value of the state."""
     return {field for role in ("terminals", "timeouts", "episode", "time") for field in chosen.get(role, ())}
@@ -107,19 +105,21 @@ def _gathered(
 ) -> Table:
     """The fields that are needed, as they are."""
     used = {field: role for role, fields in chosen.items() for field in fields}
-    if isinstance(reward, Expression):
-        wanted = [
-            next((each for each in (word, word.removeprefix("next_")) if each in source), None) for word in reward.names
-        ]
-        used = {field: "the reward" for field in wanted if field is not None} | used
-    elif reward is not None:
-        used = dict.fromkeys(source, "the reward") | used
+    if reward is not None:
+        more = _mentioned(source, reward, name) if isinstance(reward, Expression) else source
+        used |= {field: REWARD for field in more if field not in used}
     arrays: dict[str, np.ndarray] = {}
     for field, role in used.items():
         values = np.asarray(source[field]())
-        if values.ndim == 0:
+        if role == REWARD and not isinstance(reward, Expression):
+            # A function may ask for any column; what is none is not for it.
+            if values.shape[:1] != arrays[chosen["observations"][0]].shape[:1]:
+                continue
+        elif values.ndim == 0:
             raise WaypostError(f"{name}: {field!r} holds one value, not one per row")
-        if role not in ("episode", "time", "the reward"):
+        if role in ("episode", "time") and is_text(values):
+            values = np.array(["" if value is None else str(value) for value in values], object)
+        elif role not in ("episode", "time", REWARD):
             _numbers_or_text(name, field, role, values, pipeline)
         arrays[field] = as_words(field, marked(field, values, pipeline), pipeline)
     lengths = {role: sorted({len(arrays[field]) for field in fields}) for role, fields in chosen.items()}
@@ -127,9 +127,21 @@ def _gathered(
         if len(found) > 1:
             raise WaypostError(f"{name}: the fields of {role} have {' and '.join(map(str, found))} rows")
     rows = lengths["observations"][0]
-    for field, role in used.items():
-        validation.same_rows(name, role, arrays[field], rows)
+    for field, values in arrays.items():
+        validation.same_rows(name, used[field], values, rows)
     return Table(name, arrays, np.zeros(rows, bool))
+
+
+def _mentioned(source: Fields, reward: Expression, name: str) -> list[str]:
+    """The fields an expression is about."""
+    found = []
+    for word in reward.names:
+        field = word if word in source else word.removeprefix("next_")
+        if field not in source:
+            has = ", ".join(validation.printable(each[:80]) for each in list(source)[:20])
+            raise WaypostError(f"{name}: has no column {field!r}, which the reward {reward.text!r} needs; it has {has}")
+        found.append(field)
+    return found
 
 
 def _numbers_or_text(name: str, field: str, role: str, values: np.ndarray, pipeline: Pipeline) -> None:

@@ -121,6 +121,7 @@ def from_table(
     if facts is None or columns.roles:
         integers, known = partial(_holds_integers, table.schema), known_count(facts, columns)
         how: dict[str, Any] = {"pipeline": pipeline, "reward": reward, "notes": notes, "cells": facts is None}
+        how["dates"] = [each.name for each in table.schema if pa.types.is_temporal(each.type)]
         return build(fields, columns, name, integers, **how, **known)
     bounds = {bound: np.asarray(facts[bound], np.float32) for bound in BOUNDS if facts.get(bound) is not None}
     return ours(fields, facts, name, **bounds)
