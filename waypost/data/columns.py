@@ -44,7 +44,7 @@ def build(
     *,
     pipeline: Pipeline = AS_IT_IS,
     reward: Reward | None = None,
-    cells: bool = False,
+    cells: Sequence[str] = (),
     dates: Sequence[str] = (),
     notes: Sequence[str] = (),
     **known: Any,
@@ -53,9 +53,9 @@ def build(
 
     A last row of an episode that has a state but no action (all NaN) is where the episode arrived: it becomes the
     next state of the row before. `holds_integers` tells this of a field whose array does not: NumPy's integers know no
-    empty cells. `reward` is what the pipeline's expression stands for, or a function. `cells` says that the fields
-    are columns of a table, where a few empty cells are usual, `dates` which of them hold time stamps. `known` are
-    arguments of `Dataset.from_arrays` that need no choosing.
+    empty cells. `reward` is what the pipeline's expression stands for, or a function. `cells` are
+    columns of a table with empty cells, of which a few are usual, `dates` those with time stamps. `known` are arguments
+    of `Dataset.from_arrays` that need no choosing.
     """
     reward = parse(pipeline.reward) if reward is None and pipeline.reward is not None else reward
     chosen, guessed = choose(list(source), columns if reward is None else replace(columns, rewards=None), name)
@@ -69,8 +69,9 @@ def build(
         table.marks["next_valid"] = flags
     table = _in_order(table.noting(*notes, *guessed), chosen)
     table = times.tidy(table, pipeline, chosen.get("rewards", ()))
-    kept = [field for field in table.columns if field not in _unfilled(chosen)]
-    table = missing.filled(table, pipeline, kept, chosen["observations"], missing.FEW if cells else "error")
+    kept = {field: missing.FEW if field in cells else "error" for field in table.columns}
+    kept = {field: usual for field, usual in kept.items() if field not in _unfilled(chosen)}
+    table = missing.filled(table, pipeline, kept, chosen["observations"])
     roles, names = _roles(table, chosen, pipeline)
     if reward is not None:
         following = np.arange(len(table)) + ~table.ends

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -37,18 +37,17 @@ def marked(name: str, values: np.ndarray, pipeline: Pipeline) -> np.ndarray:
     return values
 
 
-def filled(table: Table, pipeline: Pipeline, needed: Sequence[str], states: Sequence[str], usual: str) -> Table:
+def filled(table: Table, pipeline: Pipeline, needed: Mapping[str, str], states: Sequence[str]) -> Table:
     """The table without empty cells, as far as asked for; what stays empty is found by the check of the data.
 
-    needed   the columns that need values
+    needed   the columns that need values, with what is done where nothing is asked for: error, or `FEW`
     states   those of them that a row needs which only holds the state an episode arrived in
-    usual    what is done where nothing is asked for: error, or `FEW`
     """
     choices = by_column(pipeline.missing, MISSING, "missing")
     final = table.marks.get("final", np.zeros(len(table), bool))
     empty: dict[str, Flags] = {}
     ways: dict[str, str] = {}
-    for name in needed:
+    for name, usual in needed.items():
         how = asked_for(name, choices) or usual
         if how == "error":
             continue

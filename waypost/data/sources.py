@@ -29,6 +29,8 @@ from waypost.files import expanded, writable
 from waypost.resources import available_memory
 from waypost.types import Count
 
+MOST_ENTRIES = 20_000
+"""Files and folders that are looked at for data."""
 Source = Any
 """A name, a file, a folder, a pattern, several of these, a mapping of arrays, a table, or a Dataset."""
 
@@ -194,11 +196,18 @@ def _files(folder: Path) -> list[str]:
     """The files of a folder and of those inside it, in the order of their names."""
     if minari_folder(folder):
         return [str(folder)]
-    every = sorted(file for file in folder.rglob("*") if suffix_of(file) in BY_SUFFIX and not file.is_dir())
-    files = [file for file in every if not any(part.startswith(".") for part in file.relative_to(folder).parts)]
+    files: list[Path] = []
+    looked_at = 0
+    for place, folders, names in os.walk(folder):
+        looked_at += len(folders) + len(names)
+        if looked_at > MOST_ENTRIES:
+            raise WaypostError(f"{folder}: holds more than {MOST_ENTRIES} files and folders; name those that hold data")
+        folders[:] = [each for each in folders if not each.startswith(".")]
+        data = [name for name in names if suffix_of(Path(name)) in BY_SUFFIX and not name.startswith(".")]
+        files += [Path(place, name) for name in data]
     if not files:
         raise WaypostError(f"{folder}: holds no data; expected a Minari data set or files {SUFFIXES}")
-    return [str(inside(folder, file)) for file in files]
+    return [str(inside(folder, file)) for file in sorted(files)]
 
 
 def _affordable(source: str | Path, names: list[str]) -> list[str]:

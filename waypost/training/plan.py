@@ -178,8 +178,8 @@ def same_plan(planned: Plan[Any], directory: Path) -> dict[str, Any]:
     began = _flat(plan_from_json(saved, directory / "config.json").to_json())
     for name, value in _flat(planned.to_json()).items():
         kept = began.get(name)
-        # What a pipeline learns, it learns from the data, whose fingerprint is compared.
-        if name.startswith("pipeline.learned"):
+        # What a pipeline learns, and what it does to data of a run that knew of none, shows in their fingerprint.
+        if name.startswith("pipeline.learned" if "pipeline" in saved else "pipeline."):
             continue
         # A path may be spelled in several ways.
         if name in ("data", "init") and kept and value and Path(kept).resolve() == Path(value).resolve():

@@ -14,6 +14,7 @@ from waypost.data.inspection import doubts, inspect
 from waypost.data.inspection.findings import Finding
 from waypost.data.pipeline import Pipeline
 from waypost.data.roles import Columns
+from waypost.data.sources import load
 
 EPISODES, LENGTH = 30, 40
 
@@ -164,6 +165,7 @@ def test_time_stamps(tmp_path: Path) -> None:
     assert not faults & names(log(tmp_path / "even.csv", even), **time)
     gap = log(tmp_path / "gap.csv", [*even, *(200 + stamp for stamp in even)])
     assert "--max-gap" in found(gap, "time-gaps", **time).text
+    assert any("--max-gap" in doubt for doubt in doubts(load(gap, Columns(time="stamp"))))
     twice = log(tmp_path / "twice.csv", sorted([*even, 3.0, 4.0]))
     assert "--duplicates" in found(twice, "time-stamps", **time).text
     assert "time-stamps" in names(twice, **time, pipeline=Pipeline(duplicates="last"))

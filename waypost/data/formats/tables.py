@@ -120,7 +120,9 @@ def from_table(
     fields, facts = fields_of(table, name), _facts(table.schema)
     if facts is None or columns.roles:
         integers, known = partial(_holds_integers, table.schema), known_count(facts, columns)
-        how: dict[str, Any] = {"pipeline": pipeline, "reward": reward, "notes": notes, "cells": facts is None}
+        how: dict[str, Any] = {"pipeline": pipeline, "reward": reward, "notes": notes}
+        # A cell that holds NaN is not empty: somebody computed it.
+        how["cells"] = [each.name for each in table.schema if not _is_list(each.type) and table[each.name].null_count]
         how["dates"] = [each.name for each in table.schema if pa.types.is_temporal(each.type)]
         return build(fields, columns, name, integers, **how, **known)
     bounds = {bound: np.asarray(facts[bound], np.float32) for bound in BOUNDS if facts.get(bound) is not None}

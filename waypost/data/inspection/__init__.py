@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from waypost.data.dataset import Dataset
-from waypost.data.inspection.checks import QUICK, THOROUGH, not_finite, repeated
+from waypost.data.inspection.checks import QUICK, READER, THOROUGH, not_finite, repeated
 from waypost.data.inspection.dynamics import effects
 from waypost.data.inspection.findings import LEVELS, Inspection, Spread, Support
 from waypost.data.inspection.logs import categories, cheap_failure, drift, late_rewards, near_duplicates, sentinels
@@ -79,4 +79,4 @@ def doubts(dataset: Dataset) -> list[str]:
     """What to say once before training on these data: the reader's notes, and warnings that are quick to find."""
     data = Measurements(dataset)
     found = (finding for check in SOON for finding in check(data))
-    return [str(finding) for finding in found if finding.level == "warning" or finding.what == "reader"]
+    return [str(finding) for finding in found if finding.level == "warning" or finding.what in READER]

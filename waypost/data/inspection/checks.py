@@ -17,6 +17,8 @@ from waypost.data.validation import bad_rows, blocks
 
 TIMES = {"time stamp": "time-stamps", "gaps of": "time-gaps", "steps of time": "time-steps"}
 """What readers say about time, by the name it goes by."""
+READER = {"reader", *TIMES.values()}
+"""Names of what readers had to decide."""
 SHOWN = 5
 """Row numbers or names a finding lists."""
 LARGE = 1e4
