@@ -49,6 +49,14 @@ def test_rows_of_one_stamp(how: str, left: list[float]) -> None:
     assert len(data.episode_starts) == 1
 
 
+@pytest.mark.parametrize("how", ["first", "last", "mean"])
+def test_an_end_is_not_lost_among_rows_of_one_stamp(how: str) -> None:
+    table = {"t": np.array([0.0, 1, 1, 2]), "x": np.arange(4.0), "fell": np.array([0, 0, 1, 0])}
+    columns = Columns(observations=("x",), terminals="fell", time="t")
+    data = waypost.load(table, columns, pipeline=Pipeline(duplicates=how))
+    assert data.terminals.tolist() == [False, True, False]
+
+
 def test_rows_of_one_stamp_as_their_mean() -> None:
     data = read([0, 1, 1, 2], [0, 1, 2, 5], duplicates="mean")
     assert data.observations[:, 0].tolist() == [0, 1.5, 5]

@@ -70,15 +70,12 @@ def _merged(table: Table, pipeline: Pipeline) -> Table:
         return table
     if how == "identical":
         same &= _copies(table)
-        merged = table.without(same, cut=False)
-    elif how == "first":
-        merged = table.without(same, cut=False)
-    else:
-        # The last of those with one stamp: the next row has another.
-        followed = np.append(same[1:], False)
-        merged = (table if how == "last" else _averaged(table, same)).without(followed, cut=False)
+    # The last row of one stamp is followed by one of another.
+    dropped = np.append(same[1:], False) if how in ("last", "mean") else same
     if not same.any():
         return table
+    merged = table if how == "identical" else _together(table, same, means=how == "mean")
+    merged = merged.without(dropped, cut=False)
     what = "copies left out" if how == "identical" else f"{how} of each kept"
     return merged.noting(f"{same.sum()} rows repeat a time stamp of their episode: {what}")
 
@@ -97,18 +94,14 @@ def _copies(table: Table) -> Flags:
     return copies
 
 
-def _averaged(table: Table, same: Flags) -> Table:
-    """The table with means over rows of one time stamp in the place of their numbers."""
-    group = np.cumsum(~same) - 1
+def _together(table: Table, same: Flags, means: bool) -> Table:
+    """The table with an end in each row of a time stamp that has one; with `means`, also the means of its numbers."""
+    group, columns = np.cumsum(~same) - 1, dict(table.columns)
     count = np.bincount(group)
-    columns = {}
     for name, values in table.columns.items():
-        if values.dtype.kind not in "fiu":
-            columns[name] = values
-            continue
-        total = np.add.reduceat(values.astype(np.float64), np.flatnonzero(~same), axis=0)
-        mean = total / count.reshape(-1, *[1] * (values.ndim - 1))
-        columns[name] = mean[group]
+        if means and values.dtype.kind in "fiu":
+            total = np.add.reduceat(values.astype(np.float64), np.flatnonzero(~same), axis=0)
+            columns[name] = (total / count.reshape(-1, *[1] * (values.ndim - 1)))[group]
     marks = {name: np.logical_or.reduceat(values, np.flatnonzero(~same))[group] for name, values in table.marks.items()}
     return Table(table.name, columns, table.breaks, marks, table.time, table.notes)
 

@@ -32,7 +32,7 @@ def read_csv(path: Path, stream: IO[bytes], pipeline: Pipeline) -> tuple[Any, Se
     beginning = content.read(LONGEST_LINE)
     size = Claims(path).size if content is stream else content.seek(0, io.SEEK_END)
     content.seek(0)
-    encoding = "utf-8" if _is_utf8(beginning[:SAMPLE_BYTES]) else "latin-1"
+    encoding = "utf-8" if _is_utf8(beginning) else "latin-1"
     lines = beginning[:SAMPLE_BYTES].decode(encoding, "replace").lstrip("\N{ZERO WIDTH NO-BREAK SPACE}").splitlines()
     separator = SEPARATORS.get(pipeline.separator) or find_separator(lines[:SAMPLE_LINES])
     decimal = {"point": ".", "comma": ","}.get(pipeline.decimal) or find_decimal(lines[:SAMPLE_LINES], separator)
