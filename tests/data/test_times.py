@@ -87,7 +87,7 @@ def test_a_resampled_episode_still_ends_as_it_did() -> None:
 
 
 def test_rates_need_stamps_and_reason() -> None:
-    with pytest.raises(WaypostError, match="name their column with"):
+    with pytest.raises(WaypostError, match="--resample needs time stamps"):
         waypost.load({"obs": np.arange(3.0)}, pipeline=Pipeline(resample=1))
     with pytest.raises(WaypostError, match="choose a longer step"):
         read([0, 1e6, 2e6], max_gap=0, resample=0.1)
@@ -98,6 +98,13 @@ def test_dates_that_nobody_named_are_noted(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text(f"when,obs_x,action\n{rows}")
     assert "--columns.time when" in waypost.load(tmp_path / "log.csv").notes[0]
     assert not waypost.load(tmp_path / "log.csv", Columns(time="when")).notes
+
+
+def test_texts_that_are_no_dates_only_put_rows_in_order() -> None:
+    table = {"t": np.array(["b", "a"], object), "x": np.arange(2.0), "push": np.zeros(2), "gain": np.zeros(2)}
+    data = waypost.load({**table, "trip": np.zeros(2)}, COLUMNS)
+    assert data.observations[:, 0].tolist() == [1, 0]
+    assert "no dates" in data.notes[-1]
 
 
 def test_an_episode_without_a_name_is_one_too(tmp_path: Path) -> None:

@@ -175,7 +175,10 @@ def _in_order(table: Table, chosen: dict[str, list[str]]) -> Table:
     empty = [absent(table.columns[field], every=True) for field in chosen.get("actions", ())]
     nothing = np.logical_and.reduce(empty) if empty else np.zeros(rows, bool)
     table.marks["final"] = nothing & table.ends & ~table.starts
-    return replace(table, time=None if time is None else times.seconds(time))
+    clock = None if time is None else times.seconds(time)
+    if time is not None and clock is None:
+        table = table.noting(f"{chosen['time'][0]!r} holds texts that are no dates: they only put rows in order")
+    return replace(table, time=clock)
 
 
 def _roles(table: Table, chosen: dict[str, list[str]], pipeline: Pipeline) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal, TypeVar
 
-from tyro.conf import Fixed
+from tyro.conf import AvoidSubcommands, Fixed
 
 from waypost.data.expressions import is_reference, parse
 from waypost.data.roles import Columns
@@ -68,7 +68,7 @@ class Pipeline:
     """Rows of an episode that are seen together: 4 = this one and the three before it, side by side."""
     reward: str | None = None
     """The reward as an expression: "-abs(temp - setpoint) - 20*trip"; next_temp is the next row's."""
-    learned: Fixed[Learned | None] = None
+    learned: AvoidSubcommands[Fixed[Learned | None]] = None
     """What was taken from the data this was first used for."""
 
     def __post_init__(self) -> None:

@@ -28,7 +28,9 @@ def tidy(table: Table, pipeline: Pipeline, rewards: Sequence[str]) -> Table:
     """The table with its time stamps in order: what repeats is merged, gaps are cut, other rates resampled."""
     if table.time is None:
         if pipeline.resample is not None:
-            raise WaypostError(f"{table.name}: --resample needs time stamps; name their column with --columns.time")
+            raise WaypostError(
+                f"{table.name}: --resample needs time stamps; name a column of numbers or dates with --columns.time"
+            )
         return table
     table = _noted(_cut(_merged(table, pipeline), pipeline), pipeline)
     return table if pipeline.resample is None else _resampled(table, pipeline.resample, rewards)
