@@ -128,7 +128,8 @@ def test_every_command_that_takes_data_takes_a_mapping(folder: Path, tmp_path: P
     assert data.rewards is not None
     assert data.rewards[11] < -20
     days = [folder / "logs" / f"day{day}.csv" for day in (1, 2)]
-    assert call("inspect", *days, *LINE, "--reward", "-abs(temp - 50)") == 0
+    absent = ["--missing-values", "-9999", "temp=-1"]
+    assert call("inspect", *days, *LINE, *absent, "--reward", "-abs(temp - 50)") == 0
     assert call("inspect", folder / "new.csv", "--columns-from", folder / "run", "--history", 3) == 0
     quick = ["--states", 10, "--neighbours", 2, "--out", tmp_path / "diagnosis"]
     assert call("diagnose", folder / "run", "--data", *days, *quick) == 0
