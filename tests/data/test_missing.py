@@ -104,3 +104,11 @@ def test_means_are_those_of_all_files_and_are_kept(tmp_path: Path) -> None:
     assert data.reading.pipeline.learned == Learned(means={"obs_x": 5.0, "action": 0.5})
     again = waypost.load(tmp_path / "a.csv", pipeline=data.reading.pipeline)
     assert again.observations[1, 0] == 5
+
+
+def test_columns_that_only_the_reward_needs_have_means_too() -> None:
+    frame = pd.DataFrame({"x": [1.0, 2, 3], "push": [0.1, 0.2, 0.3], "goal": [4.0, NAN, 8.0]})
+    # The rewards that the columns name are not there, and not needed.
+    columns = Columns(observations=("x",), actions=("push",), rewards="gain")
+    data = waypost.load(frame, columns, pipeline=Pipeline(missing=("goal=mean",), reward="x - goal"))
+    assert data.rewards.tolist() == [-3, -4, -5]

@@ -29,6 +29,8 @@ from waypost.files import expanded, writable
 from waypost.resources import available_memory
 from waypost.types import Count
 
+LEARNED = ("observations", "actions", "rewards", "next_observations")
+"""Roles whose columns may have categories and means."""
 MOST_ENTRIES = 20_000
 """Files and folders that are looked at for data."""
 Source = Any
@@ -162,13 +164,17 @@ def _learned(sources: Iterable[tuple[str, Fields]], columns: Columns, pipeline: 
     if not pipeline.learns:
         return pipeline
 
+    mentioned = [] if pipeline.reward is None else parse(pipeline.reward).names
+    roles = columns if pipeline.reward is None else replace(columns, rewards=None)
+
     def known() -> Iterator[tuple[str, np.ndarray]]:
         for name, fields in sources:
-            chosen, _ = choose(list(fields), columns, name)
-            for role in ("observations", "actions", "rewards", "next_observations"):
-                for field in chosen.get(role, ()):
-                    values = marked(field, np.asarray(fields[field]()), pipeline)
-                    yield field, encoding.as_words(field, values, pipeline)
+            chosen, _ = choose(list(fields), roles, name)
+            used = [field for role in LEARNED for field in chosen.get(role, ())]
+            used += [field for word in mentioned if (field := word.removeprefix("next_")) in fields]
+            for field in dict.fromkeys(used):
+                values = marked(field, np.asarray(fields[field]()), pipeline)
+                yield field, encoding.as_words(field, values, pipeline)
 
     return replace(pipeline, learned=encoding.learn(known(), pipeline))
 
