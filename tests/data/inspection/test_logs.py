@@ -134,6 +134,18 @@ def test_rewards_that_come_as_sums() -> None:
     assert "late-rewards" not in names(data.with_rewards(goal))
 
 
+@pytest.mark.parametrize("lag", [1, 2])
+def test_rewards_of_earlier_rows(lag: int) -> None:
+    data = plant()
+    moved = data.with_rewards(np.roll(data.rewards, lag))
+    text = found(moved, "late-rewards").text
+    assert f"{lag} row" in text
+    assert "--reward" in text
+    # Noise belongs to no row.
+    noise = np.random.default_rng(0).normal(size=len(data))
+    assert "late-rewards" not in names(data.with_rewards(noise))
+
+
 def test_episodes_that_are_nearly_the_same() -> None:
     data = plant()
     jitter = 1e-3 * np.random.default_rng(1).normal(size=data.observations.shape)

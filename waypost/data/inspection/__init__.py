@@ -12,7 +12,7 @@ import numpy as np
 
 from waypost.data.dataset import Dataset
 from waypost.data.inspection.checks import QUICK, READER, THOROUGH, not_finite, repeated
-from waypost.data.inspection.dynamics import effects
+from waypost.data.inspection.dynamics import delayed_rewards, effects
 from waypost.data.inspection.findings import LEVELS, Inspection, Spread, Support
 from waypost.data.inspection.logs import categories, cheap_failure, drift, late_rewards, near_duplicates, sentinels
 from waypost.data.inspection.measurements import Measurements, infinities_as_nan, repeated_rows
@@ -23,7 +23,7 @@ from waypost.data.table import Reward
 
 SOON = (*QUICK, sentinels, cheap_failure)
 """What training checks before it begins."""
-ALL = (*SOON, *THOROUGH, categories, late_rewards, effects, near_duplicates, drift)
+ALL = (*SOON, *THOROUGH, categories, late_rewards, delayed_rewards, effects, near_duplicates, drift)
 
 
 def inspect(

@@ -1,4 +1,4 @@
-"""What actions do to states, by linear regression: whether they matter at all, and how soon."""
+"""What goes with what, by linear regression: whether and when actions matter, and which rows rewards belong to."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ SAMPLE = 20_000
 FEWEST = 300
 """Rows below which chance explains too much."""
 LAGS = (0, 1, 2)
+FEW_VALUES = 10
+"""Different rewards up to which these are marks of events rather than amounts."""
 LEFT = 0.01
 """Standard deviations of a change that the state must leave unexplained, for an action to have a part in it."""
 MOST_COLUMNS = 40
@@ -75,6 +77,34 @@ def _explained(data: Measurements) -> tuple[np.ndarray, float] | None:
     return np.array(gains), (width + 5 * np.sqrt(2 * width)) / len(rows)
 
 
+def delayed_rewards(data: Measurements) -> Iterator[Finding]:
+    """Rewards that belong to the row before, or to one before that."""
+    dataset, rewards = data.dataset, data.dataset.rewards
+    count = min(len(dataset), SAMPLE)
+    if rewards is None or dataset.actions is None or count < FEWEST or len(np.unique(rewards[:count])) <= FEW_VALUES:
+        return
+    size = dataset.observation_size // dataset.history
+    sides = [side[:count, -size:][:, :MOST_COLUMNS] for side in (dataset.observations, dataset.next_observations)]
+    told = np.column_stack([*sides, _actions(data, count)]).astype(np.float64)
+    began = dataset.episode_starts[dataset.episode_of[:count]]
+    whole = np.isfinite(told).all(axis=1) & np.isfinite(rewards[:count]) & dataset.next_valid[:count]
+    rows = np.flatnonzero(np.arange(count) - began >= max(LAGS))
+    rows = rows[np.logical_and.reduce([whole[rows - lag] for lag in LAGS])]
+    if len(rows) < FEWEST:
+        return
+    earned = _scaled(rewards[rows, None].astype(np.float64))
+    left = []
+    for lag in LAGS:
+        features = _scaled(told[rows - lag])
+        # Costs are often distances.
+        features = np.column_stack([features, np.abs(features), features**2])
+        left.append(float((_residuals(features, earned) ** 2).mean()))
+    lag = int(np.argmin(left))
+    if lag > 0 and left[lag] < 0.7 and left[lag] < 0.5 * left[0]:
+        late, now = percent(1 - left[lag]), percent(1 - left[0])
+        yield finding("late-rewards by rows", 0, lag=lag, s="s" * (lag > 1), late=late, now=now)
+
+
 def _actions(data: Measurements, count: int) -> np.ndarray:
     """The actions as columns; discrete ones as one column each."""
     actions = data.dataset.require("actions")[:count]
@@ -95,4 +125,7 @@ def _scaled(values: np.ndarray) -> np.ndarray:
 def _residuals(features: np.ndarray, values: np.ndarray) -> np.ndarray:
     """What a linear function of the features, and a constant, leaves unexplained."""
     features = np.column_stack([features, np.ones(len(features))])
-    return values - features @ np.linalg.lstsq(features, values, rcond=1e-9)[0]
+    gram = features.T @ features
+    # A trace of regularisation: columns may be the same.
+    gram[np.diag_indices_from(gram)] += 1e-9 * len(features)
+    return values - features @ np.linalg.solve(gram, features.T @ values)
