@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from waypost.data.dataset import Dataset as Dataset, concatenate as concatenate
     from waypost.data.inspection import inspect as inspect
     from waypost.data.mapped import NpzWriter as NpzWriter
+    from waypost.data.pipeline import Pipeline as Pipeline
     from waypost.data.roles import Columns as Columns
     from waypost.data.sources import load as load, save as save
     from waypost.envs.tasks import TASKS as TASKS, Protocol as Protocol, Task as Task, task as task
@@ -46,6 +47,7 @@ _PLACES = {
     "data.dataset": ("Dataset", "concatenate"),
     "data.inspection": ("inspect",),
     "data.mapped": ("NpzWriter",),
+    "data.pipeline": ("Pipeline",),
     "data.sources": ("load", "save"),
     "envs.tasks": ("TASKS", "Protocol", "Task", "task"),
     "errors": ("DivergenceError", "InterruptedRun", "WaypostError"),

@@ -304,18 +304,20 @@ def test_empty_cells_where_an_episode_arrived_leave_the_others_integers(tmp_path
 
 
 def test_the_files_of_a_folder_need_not_all_show_every_action(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
     for name, actions in (("a", (0, 1)), ("b", (0, 0)), ("c", (3, 1))):
         rows = "".join(f"{row}.5,{action}\n" for row, action in enumerate(actions))
-        (tmp_path / f"{name}.csv").write_text(f"obs_0,action\n{rows}")
-    data = waypost.load(tmp_path)
+        (logs / f"{name}.csv").write_text(f"obs_0,action\n{rows}")
+    data = waypost.load(logs)
     assert data.action_count == 4
     assert "4 discrete actions" in data.notes[0]
-    assert convert(tmp_path, tmp_path / "out" / "all.npz") == 6
+    assert convert(logs, tmp_path / "out" / "all.npz") == 6
     assert waypost.load(tmp_path / "out" / "all.npz").action_count == 4
-    assert waypost.load(tmp_path, Columns(choices=5)).action_count == 5
+    assert waypost.load(logs, Columns(choices=5)).action_count == 5
     # A setpoint of 0.5 in one file says what the others hold.
-    (tmp_path / "b.csv").write_text("obs_0,action\n1.5,0.5\n")
-    data = waypost.load(tmp_path)
+    (logs / "b.csv").write_text("obs_0,action\n1.5,0.5\n")
+    data = waypost.load(logs)
     assert (data.action_count, data.notes) == (None, ())
     assert (data.action_low.tolist(), data.action_high.tolist()) == ([0], [3])
 

@@ -399,7 +399,7 @@ TEXTS = {
     "a terminal in words": ("obs_0,terminal\n1,no\n3,yes\n", "'terminal' holds text, for terminals"),
     "no line at all": ("\n", "Empty CSV file"),
     "empty columns": ("obs_0,obs_1\n,\n,\n", "observations are NaN or infinite in 2 of 2 rows (0, 1)"),
-    "another separator": ("obs_0;obs_1\n1;2\n3;4\n", "'obs_0;obs_1' holds text"),
+    "another separator": ("obs_0:obs_1\n1:2\n3:4\n", "'obs_0:obs_1' holds text"),
     "a date as a state": (
         "obs_0,reward\n2026-01-01 10:00:00,1\n2026-01-01 10:00:01,2\n",
         "'obs_0' holds datetime64[s]",

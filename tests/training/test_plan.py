@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from waypost.data.pipeline import Learned, Pipeline
 from waypost.data.roles import Columns
 from waypost.envs.tasks import Protocol
 from waypost.errors import WaypostError
 from waypost.files import write_json
-from waypost.training.plan import plan, same_plan, seeds_from
+from waypost.training.plan import plan, read_plan, same_plan, seeds_from
 
 
 @pytest.mark.parametrize("name", ["data", "init"])
@@ -26,6 +27,21 @@ def test_a_path_may_be_spelled_in_several_ways(name: str, tmp_path: Path, monkey
     for other in ("donor", str(tmp_path / "donor" / "more")):
         with pytest.raises(WaypostError, match=f"began with {name} = '../donor'"):
             same_plan(replace(asked, **{name: other}), tmp_path / "run")
+
+
+def test_runs_that_knew_of_no_pipeline_can_be_resumed(tmp_path: Path) -> None:
+    asked = plan("bc", "t-maze")
+    older = asked.to_json()
+    del older["pipeline"]
+    write_json(tmp_path / "run" / "config.json", older)
+    same_plan(asked, tmp_path / "run")
+    assert read_plan(tmp_path / "run").pipeline.max_gap == 0
+    write_json(tmp_path / "run" / "config.json", asked.to_json())
+    with pytest.raises(WaypostError, match=r"began with pipeline.history = 1, asked for 2"):
+        same_plan(replace(asked, pipeline=Pipeline(history=2)), tmp_path / "run")
+    learned = Pipeline(missing=("mean",), learned=Learned(means={"x": 1.0}))
+    write_json(tmp_path / "run" / "config.json", replace(asked, pipeline=learned).to_json())
+    same_plan(replace(asked, pipeline=Pipeline(missing=("mean",))), tmp_path / "run")
 
 
 def test_nothing_is_not_the_same_as_something(tmp_path: Path) -> None:

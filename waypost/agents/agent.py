@@ -52,6 +52,12 @@ class Spec:
     """How many actions there are to choose from; None where an action is a vector of numbers."""
     statistics: dict[str, tuple[float, ...]] = field(default_factory=dict)
     """Means and standard deviations the agent scales by, by name; the algorithm chooses them."""
+    observation_names: tuple[str, ...] = ()
+    """What the columns of an observation are called, where the data say it."""
+    action_names: tuple[str, ...] = ()
+    """The same of an action."""
+    history: int = 1
+    """How many of the environment's observations are side by side in one of the agent's, the oldest first."""
 
     @classmethod
     def of(cls, dataset: Dataset, **statistics: np.ndarray) -> Spec:
@@ -62,6 +68,9 @@ class Spec:
             action_high=_numbers(dataset.action_high),
             action_count=dataset.action_count,
             statistics={name: _numbers(values) for name, values in statistics.items()},
+            observation_names=dataset.observation_names,
+            action_names=dataset.action_names,
+            history=dataset.history,
         )
 
     @classmethod
@@ -72,6 +81,11 @@ class Spec:
             size = getattr(spec, name)
             if size is not None and not 1 <= size <= MOST_COLUMNS:
                 raise WaypostError(f"spec.{name} must be from 1 to {MOST_COLUMNS}, got {size}")
+        for name, size in (("observation_names", spec.observation_size), ("action_names", spec.action_size)):
+            if len(getattr(spec, name)) not in (0, size):
+                raise WaypostError(f"spec.{name} must have a name for each column, or none")
+        if spec.history < 1 or spec.observation_size % spec.history:
+            raise WaypostError(f"spec.history must divide the size of an observation, got {spec.history}")
         if not len(spec.action_low) == len(spec.action_high) == (spec.action_size or 0):
             raise WaypostError("spec.action_low and spec.action_high must have a number for each action column")
         if any(low > high for low, high in zip(spec.action_low, spec.action_high, strict=True)):

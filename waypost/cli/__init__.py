@@ -62,6 +62,7 @@ def _run(arguments: list[str]) -> int:
 def _dispatch(arguments: list[str]) -> int:
     """Only the command that is asked for is looked at, so that help need not wait for what others import."""
     command = arguments[0] if arguments else ""
+    arguments = _with_expressions(arguments)
     if any("\0" in argument for argument in arguments):
         raise WaypostError("an argument holds a NUL character, which no name or number has")
     if command in options.COMMANDS:
@@ -81,6 +82,17 @@ def _dispatch(arguments: list[str]) -> int:
     return 0
 
 
+def _with_expressions(arguments: list[str]) -> list[str]:
+    """The arguments with a reward in one piece: one that begins with a minus would be taken for an option."""
+    found: list[str] = []
+    for argument in arguments:
+        if found and found[-1] == "--reward" and not argument.startswith("--"):
+            found[-1] = f"--reward={argument}"
+        else:
+            found.append(argument)
+    return found
+
+
 def _parse(kind: Any, arguments: list[str], name: str, **more: Any) -> Any:
     with output.harmless(arguments):
         return tyro.cli(kind, args=arguments, prog=name, config=_STYLE, **more)
@@ -92,17 +104,19 @@ def _train(algorithm: str, arguments: list[str]) -> int:
     from pathlib import Path
 
     from waypost.cli import handlers
+    from waypost.data.names import short_name
     from waypost.training.plan import plan, read_plan, seeds_from
 
     with output.harmless(arguments):
         start, _ = tyro.cli(options.Ground, args=arguments, add_help=False, return_unknown_args=True)
-    out = start.out or Path("runs") / f"{algorithm}-{Path(start.data).stem}"
+    out = start.out or Path("runs") / f"{algorithm}-{short_name(start.data)}"
     place = options.Place()
     if start.resume and (out / "config.json").is_file():
         ground = read_plan(out)
         place = options.Place(seeds=len(ground.seeds), first_seed=ground.seeds[0])
     else:
-        ground = plan(algorithm, start.data, env=start.env, preset=start.preset)
+        reading = vars(options.reading_of(start.columns_from))
+        ground = plan(algorithm, start.data, env=start.env, preset=start.preset, **reading)
     kind = options.train_type(algorithm)
     asked = _parse(kind, arguments, f"waypost train {algorithm}", default=kind(plan=ground, place=place))
     place = asked.place

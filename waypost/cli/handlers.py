@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,7 @@ def run_compare(command: options.Compare) -> None:
         steps=command.steps,
         evaluation=command.evaluation.on_top_of,
         settings=read_settings(command.settings) if command.settings else None,
+        **command.reading,
         callback=TrainingBar(),
     )
     write_comparison(comparison, command.out)
@@ -138,8 +139,11 @@ def run_adapt(command: options.Adapt) -> None:
     from waypost.studies.adaptation import adapt
 
     out = command.out or Path(f"{command.run}-adapted")
-    given = {name: value for name, value in vars(command).items() if value is not None and name != "json"}
-    adapted = adapt(**{**given, "out": out}, callback=TrainingBar())
+    about = ("json", "columns_from", "columns", "pipeline")
+    given = {name: value for name, value in vars(command).items() if value is not None and name not in about}
+    reward = command.pipeline.reward
+    reading = replace(command, pipeline=replace(command.pipeline, reward=None)).reading
+    adapted = adapt(**{**given, **reading, "reward": reward, "out": out}, callback=TrainingBar())
     show(adapted.run.result)
     screen.tell(adapted.words())
     screen.tell(f"report: {out / 'report.html'}")
@@ -152,7 +156,8 @@ def run_diagnose(command: options.Diagnose) -> None:
     from waypost.studies.diagnosis import diagnose
 
     with screen.status("measuring"):
-        found = diagnose(command.run, command.data, states=command.states, neighbours=command.neighbours)
+        asked = {"states": command.states, "neighbours": command.neighbours} | command.reading
+        found = diagnose(command.run, command.data, **asked)
         folder = write_diagnosis(found, command.out or command.run / "diagnosis")
     show_diagnosis(found)
     say(plain(folder))
@@ -227,7 +232,7 @@ def run_inspect(command: options.Inspect) -> int:
     from waypost.data.inspection import inspect
     from waypost.data.sources import read
 
-    dataset = read(command.source, command.columns)
+    dataset = read(command.source, **command.reading)
     inspection = inspect(dataset, supports(dataset))
     show_inspection(inspection)
     if command.out is not None:
@@ -244,7 +249,8 @@ def run_convert(command: options.Convert) -> None:
     from waypost.data.convert import convert
 
     with counting_bar("transitions") as progress:
-        rows = convert(**vars(command), progress=progress)
+        given = {name: value for name, value in vars(command).items() if name != "columns_from"}
+        rows = convert(**{**given, **command.reading}, progress=progress)
     screen.tell(f"{rows} transitions: {command.out}")
 
 

@@ -11,7 +11,34 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from waypost.data.names import SEVERAL
+from waypost.data.pipeline import Pipeline, Reading
 from waypost.data.roles import Columns
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogOptions:
+    """How a log is read."""
+
+    columns: Columns = field(default_factory=Columns)
+    columns_from: Path | None = None
+    """A run directory: read the data as that run read its own; what is given besides lies on top."""
+    pipeline: tyro.conf.OmitArgPrefixes[Pipeline] = field(default_factory=Pipeline)
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """The arguments `columns` and `pipeline` of whatever reads data."""
+        usual = reading_of(self.columns_from)
+        return vars(usual.with_given(self.columns, self.pipeline))
+
+
+def reading_of(run: Path | None) -> Reading:
+    """How a run read its data; the usual, if no run is named."""
+    if run is None:
+        return Reading()
+    from waypost.training.plan import read_reading
+
+    return read_reading(run)
 
 
 @dataclass(frozen=True)
@@ -56,6 +83,8 @@ class Place:
     """Their seeds count up from here."""
     track: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = ()
     """Tools that are told every number while it trains; see docs/track.md."""
+    columns_from: Path | None = None
+    """A run directory: read the data as that run read its own; what is given besides lies on top."""
     json: bool = False
     """Print the result as one JSON object, the last line on stdout."""
 
@@ -64,7 +93,8 @@ class Place:
 class Ground:
     """What decides which settings a training starts from; read from the line before the rest."""
 
-    data: str = "four-rooms"
+    data: Annotated[str, SEVERAL] = "four-rooms"
+    columns_from: Path | None = None
     env: str | None = None
     preset: str | None = None
     out: Path | None = None
@@ -72,7 +102,7 @@ class Ground:
 
 
 @dataclass(frozen=True)
-class Compare:
+class Compare(LogOptions):
     """Train and evaluate several algorithms on the same data, and rank them: tables, curves and a page.
 
     What is finished already is skipped, so rerunning continues where it was interrupted.
@@ -180,15 +210,17 @@ class Report:
 
 
 @dataclass(frozen=True)
-class Adapt:
-    """Teach a POR run a new task: V and guide are trained again, on a new reward or other data; the executor stays."""
+class Adapt(LogOptions):
+    """Teach a POR run a new task: V and guide are trained again, on a new reward or other data; the executor stays.
+
+    --reward may also name a function here: FILE.py:FUNCTION or MODULE:FUNCTION, (observations, actions,
+    next_observations) -> waypost.Labels.
+    """
 
     run: tyro.conf.Positional[Path]
     """Run directory of a POR run with an executor."""
-    data: str | None = None
+    data: Annotated[str | None, SEVERAL] = None
     """Data to learn from, as for `train --data`, actions not needed; by default the run's own."""
-    reward: str | None = None
-    """FILE.py:FUNCTION or MODULE:FUNCTION, (observations, actions, next_observations) -> waypost.Labels."""
     env: str | None = None
     """Task to evaluate on; by default the data's own, and none for a new reward."""
     rewards: Literal["task", "recorded", "goal", "centred-goal", "return-range"] | None = None
@@ -208,7 +240,7 @@ class Adapt:
 
 
 @dataclass(frozen=True)
-class Diagnose:
+class Diagnose(LogOptions):
     """Say why a POR agent's actions may be wrong: the guide beyond the data, its aim, or the executor.
 
     Theorem 1 of the paper, measured on the run's data without a simulator.
@@ -216,7 +248,7 @@ class Diagnose:
 
     run: tyro.conf.Positional[Path]
     """Run directory."""
-    data: str | None = None
+    data: Annotated[str | None, SEVERAL] = None
     """Data to measure on, as for `train --data`; by default the run's."""
     states: int = 2_000
     """States of the data to look at."""
@@ -295,27 +327,26 @@ class Collect:
 
 
 @dataclass(frozen=True)
-class Inspect:
+class Inspect(LogOptions):
     """Look at data before training on them: what is in them, what is wrong, what they are good for."""
 
-    source: tyro.conf.Positional[str]
-    """A name, file or folder, as for `train --data`."""
+    source: tyro.conf.Positional[Annotated[str, SEVERAL]]
+    """Names, files, folders or patterns, as for `train --data`."""
     out: Path | None = None
     """Also write the findings as a page with plots, for example data.html."""
     json: bool = False
     """Print the findings as one JSON object, the last line on stdout."""
-    columns: Columns = field(default_factory=Columns)
 
 
 @dataclass(frozen=True)
-class Convert:
+class Convert(LogOptions):
     """Write data in another format: .npz, .hdf5, .parquet, or a Minari folder (a name without a suffix).
 
     What is read back is the same, bit for bit. Rows can be chosen and columns dropped on the way.
     """
 
     source: tyro.conf.Positional[str]
-    """A name, file or folder, as for `train --data`."""
+    """A name, file, folder or pattern, as for `train --data`; A+B joins several."""
     out: tyro.conf.Positional[Path]
     """File to write; its suffix says the format."""
     top: float | None = None
@@ -328,7 +359,6 @@ class Convert:
     """Leave the rewards out."""
     overwrite: bool = False
     """Replace the file if it is there."""
-    columns: Columns = field(default_factory=Columns)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ file. What `Columns` leaves open is found by the names people use.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -14,9 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from waypost.data import validation
+from waypost.data import missing, times, validation
 from waypost.data.dataset import STORED_AS_INTEGERS, Dataset
+from waypost.data.encoding import as_words, codes, encoded
+from waypost.data.expressions import Expression, parse
+from waypost.data.missing import marked
+from waypost.data.pipeline import Pipeline, Reading
 from waypost.data.roles import USUAL, Columns
+from waypost.data.table import Named, Reward, Table, absent, is_text, rewards
 from waypost.errors import WaypostError
 
 MOST_INFERRED = 1000
@@ -24,53 +29,197 @@ MOST_INFERRED = 1000
 
 unchecked = partial(Dataset.from_arrays, finite=False, copy=False)
 """A Dataset of arrays that nobody else uses; NaN and infinities are left for `checked` to find."""
+AS_IT_IS = Pipeline()
+REWARD = "the reward"
+"""What a field is for that has no role but is needed to work out rewards."""
 Fields = Mapping[str, Callable[[], Any]]
 """How to get the array of each field of a source."""
 
 
 def build(
-    source: Fields, columns: Columns, name: str, holds_integers: Callable[[str], bool] | None = None, **known: Any
+    source: Fields,
+    columns: Columns,
+    name: str,
+    holds_integers: Callable[[str], bool] | None = None,
+    *,
+    pipeline: Pipeline = AS_IT_IS,
+    reward: Reward | None = None,
+    cells: Sequence[str] = (),
+    dates: Sequence[str] = (),
+    notes: Sequence[str] = (),
+    **known: Any,
 ) -> Dataset:
     """A Dataset of a source's fields; NaN and infinities are left for `checked` to find.
 
     A last row of an episode that has a state but no action (all NaN) is where the episode arrived: it becomes the
     next state of the row before. `holds_integers` tells this of a field whose array does not: NumPy's integers know no
-    empty cells. `known` are arguments of `Dataset.from_arrays` that need no choosing.
+    empty cells. `reward` is what the pipeline's expression stands for, or a function. `cells` are
+    columns of a table with empty cells, of which a few are usual, `dates` those with time stamps. `known` are arguments
+    of `Dataset.from_arrays` that need no choosing.
     """
-    chosen, notes = choose(list(source), columns, name)
-    roles: dict[str, Any] = {role: _values(source, names, role, name) for role, names in chosen.items()}
-    rows = len(roles["observations"])
-    for role, values in roles.items():
-        validation.same_rows(name, role, values, rows)
+    reward = parse(pipeline.reward) if reward is None and pipeline.reward is not None else reward
+    chosen, guessed = choose(list(source), columns if reward is None else replace(columns, rewards=None), name)
+    if dates and "time" not in chosen:
+        guessed.append(f"{dates[0]!r} holds time stamps: --columns.time {dates[0]} finds gaps and copies")
+    if reward is not None:
+        chosen.pop("rewards", None)
+    table = _gathered(source, chosen, name, pipeline, reward)
     if "next_valid" in known:
-        roles["next_valid"] = validation.flags(name, "next_valid", known.pop("next_valid"), rows)
-    # A field of several columns says nothing about the name of each.
-    fields, width = chosen["observations"], roles["observations"].shape[1:]
-    names = tuple(fields) if width == (len(fields),) and len(fields) > 1 else ()
+        flags = validation.flags(name, "next_valid", known.pop("next_valid"), len(table))
+        table.marks["next_valid"] = flags
+    table = _in_order(table.noting(*notes, *guessed), chosen)
+    table = times.tidy(table, pipeline, chosen.get("rewards", ()))
+    kept = {field: missing.FEW if field in cells else "error" for field in table.columns}
+    kept = {field: usual for field, usual in kept.items() if field not in _unfilled(chosen)}
+    table = missing.filled(table, pipeline, kept, chosen["observations"])
+    roles, names = _roles(table, chosen, pipeline)
+    if reward is not None:
+        following = np.arange(len(table)) + ~table.ends
+        roles["rewards"] = rewards(reward, Named(name, table.columns, following), len(table))
     integers = "actions" in roles and roles["actions"].dtype.kind in "iub"
     if holds_integers is not None:
         integers = all(map(holds_integers, chosen.get("actions", ())))
-    episode, time = roles.pop("episode", None), roles.pop("time", None)
-    order = _order(episode, time, rows)
-    if order is not None:
-        roles = {role: values[order] for role, values in roles.items()}
-        episode = None if episode is None else episode[order]
-        notes.append("rows put in order: by episode" + (f", then by {chosen['time'][0]}" if "time" in chosen else ""))
-    for role in ("terminals", "timeouts"):
-        if role in roles:
-            roles[role] = validation.flags(name, role, roles[role], rows)
-    if episode is not None:
-        roles["timeouts"] = roles.get("timeouts", False) | np.append(episode[1:] != episode[:-1], True)
+    rows, notes = len(table), list(table.notes)
     if rows and "next_observations" not in roles:
-        final = _final_states(roles, rows)
+        final = table.marks["final"]
         if final.any():
             roles = merge_final_states(roles, final, name)
         else:
             roles, left_out = _without_runs(roles)
             if left_out:
                 notes.append(f"{left_out} rows left out that began where the task was already over (runs of terminals)")
-    dataset = unchecked(**roles, **known, observation_names=names, notes=tuple(notes), name=name)
+    dataset = unchecked(**roles, **known, **names, notes=tuple(notes), name=name)
+    dataset = replace(dataset, reading=Reading(columns, pipeline))
+    if any(is_text(table.columns[field]) for field in chosen.get("actions", ())):
+        assert pipeline.learned is not None
+        return dataset.with_action_count(max(2, len(pipeline.learned.categories[chosen["actions"][0]])))
     return infer_discrete(dataset, integers) if columns.choices is None else dataset
+
+
+def _unfilled(chosen: dict[str, list[str]]) -> set[str]:
+    """Fields of which an empty cell is no missing value of the state."""
+    return {field for role in ("terminals", "timeouts", "episode", "time") for field in chosen.get(role, ())}
+
+
+def _gathered(
+    source: Fields, chosen: dict[str, list[str]], name: str, pipeline: Pipeline, reward: Reward | None
+) -> Table:
+    """The fields that are needed, as they are."""
+    used = {field: role for role, fields in chosen.items() for field in fields}
+    if reward is not None:
+        more = _mentioned(source, reward, name) if isinstance(reward, Expression) else source
+        used |= {field: REWARD for field in more if field not in used}
+    arrays: dict[str, np.ndarray] = {}
+    for field, role in used.items():
+        values = np.asarray(source[field]())
+        if role == REWARD and not isinstance(reward, Expression):
+            # A function may ask for any column; what is none is not for it.
+            if values.shape[:1] != arrays[chosen["observations"][0]].shape[:1]:
+                continue
+        elif values.ndim == 0:
+            raise WaypostError(f"{name}: {field!r} holds one value, not one per row")
+        if role in ("episode", "time") and is_text(values):
+            values = np.array(["" if value is None else str(value) for value in values], object)
+        elif role not in ("episode", "time", REWARD):
+            _numbers_or_text(name, field, role, values, pipeline)
+        arrays[field] = as_words(field, marked(field, values, pipeline), pipeline)
+    lengths = {role: sorted({len(arrays[field]) for field in fields}) for role, fields in chosen.items()}
+    for role, found in lengths.items():
+        if len(found) > 1:
+            raise WaypostError(f"{name}: the fields of {role} have {' and '.join(map(str, found))} rows")
+    rows = lengths["observations"][0]
+    for field, values in arrays.items():
+        validation.same_rows(name, used[field], values, rows)
+    return Table(name, arrays, np.zeros(rows, bool))
+
+
+def _mentioned(source: Fields, reward: Expression, name: str) -> list[str]:
+    """The fields an expression is about."""
+    found = []
+    for word in reward.names:
+        field = word if word in source else word.removeprefix("next_")
+        if field not in source:
+            has = ", ".join(validation.printable(each[:80]) for each in list(source)[:20])
+            raise WaypostError(f"{name}: has no column {field!r}, which the reward {reward.text!r} needs; it has {has}")
+        found.append(field)
+    return found
+
+
+def _numbers_or_text(name: str, field: str, role: str, values: np.ndarray, pipeline: Pipeline) -> None:
+    if values.dtype.kind not in "fiub":
+        encodes = role in ("observations", "actions", "next_observations") and is_text(values)
+        if not encodes or not pipeline.categories:
+            found = "text" if values.dtype.kind in "USO" else values.dtype
+            way_out = "; --categories one-hot or ordinal makes numbers of it" if encodes else ""
+            raise WaypostError(f"{name}: {field!r} holds {found}, for {role} numbers are needed{way_out}")
+    if values.ndim > 2:
+        raise WaypostError(f"{name}: {field!r} has shape {values.shape}; flatten each row to a vector")
+
+
+def _in_order(table: Table, chosen: dict[str, list[str]]) -> Table:
+    """The rows by episode and time, with marks where an episode ends, and where only its last state is."""
+    rows = len(table)
+    episode, time = (table.columns[chosen[role][0]] if role in chosen else None for role in ("episode", "time"))
+    order = _order(episode, time, rows)
+    if order is not None:
+        table = table.rows(order)
+        words = f", then by {chosen['time'][0]}" if "time" in chosen else ""
+        table = table.noting(f"rows put in order: by episode{words}")
+        episode, time = (None if values is None else values[order] for values in (episode, time))
+    for role in ("terminals", "timeouts"):
+        if role in chosen:
+            values = _side_by_side([table.columns[field] for field in chosen[role]])
+            table.marks[role] = validation.flags(table.name, role, values, rows)
+    if episode is not None:
+        table = replace(table, breaks=np.append(episode[1:] != episode[:-1], True)[:rows])
+    empty = [absent(table.columns[field], every=True) for field in chosen.get("actions", ())]
+    nothing = np.logical_and.reduce(empty) if empty else np.zeros(rows, bool)
+    table.marks["final"] = nothing & table.ends & ~table.starts
+    clock = None if time is None else times.seconds(time)
+    if time is not None and clock is None:
+        table = table.noting(f"{chosen['time'][0]!r} holds texts that are no dates: they only put rows in order")
+    return replace(table, time=clock)
+
+
+def _roles(table: Table, chosen: dict[str, list[str]], pipeline: Pipeline) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The arrays of each role, and the names of the columns of states and actions."""
+    roles: dict[str, Any] = {}
+    names: dict[str, Any] = {}
+    for role, fields in chosen.items():
+        if role in ("observations", "next_observations"):
+            known_as = chosen["observations"] if len(fields) == len(chosen["observations"]) else fields
+            found = encoded(table, fields, pipeline, known_as)
+        elif role == "actions":
+            found = [(field, _action(table, fields, field, pipeline)) for field in fields]
+        elif role == "rewards":
+            found = [(field, table.columns[field]) for field in fields]
+        else:
+            continue
+        roles[role] = _side_by_side([values for _, values in found])
+        # A field of several columns says nothing about the name of each.
+        if role in ("observations", "actions") and all(values.ndim == 1 for _, values in found):
+            names[f"{role.removesuffix('s')}_names"] = tuple(name for name, _ in found)
+    roles |= {name: flags for name, flags in table.marks.items() if name != "final"}
+    if "episode" in chosen or table.breaks.any():
+        roles["timeouts"] = roles.get("timeouts", False) | table.breaks
+    return roles, names
+
+
+def _action(table: Table, fields: list[str], field: str, pipeline: Pipeline) -> np.ndarray:
+    """An action as numbers; a text is one of several discrete actions."""
+    values = table.columns[field]
+    if not is_text(values):
+        return values
+    if len(fields) > 1:
+        raise WaypostError(f"{table.name}: {field!r} holds text, which only a single action may; give it as a number")
+    return codes(table.name, field, values, pipeline)[0]
+
+
+def _side_by_side(parts: list[np.ndarray]) -> np.ndarray:
+    """The fields of a role as the rows of one array."""
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate([part if part.ndim == 2 else part[:, None] for part in parts], axis=1)
 
 
 def infer_discrete(dataset: Dataset, integers: bool) -> Dataset:
@@ -128,29 +277,6 @@ def _matching(pattern: str, available: list[str]) -> list[str]:
     return [field for field in available if fnmatchcase(field, pattern)]
 
 
-def _values(source: Fields, names: list[str], role: str, name: str) -> np.ndarray:
-    """The fields of a role side by side, as the rows of one array."""
-    parts = []
-    for each in names:
-        values = np.asarray(source[each]())
-        if values.ndim == 0:
-            raise WaypostError(f"{name}: {each!r} holds one value, not one per row")
-        if role in ("episode", "time"):
-            return values
-        if values.dtype.kind not in "fiub":
-            found = "text" if values.dtype.kind in "USO" else values.dtype
-            raise WaypostError(f"{name}: {each!r} holds {found}, for {role} numbers are needed")
-        if values.ndim > 2:
-            raise WaypostError(f"{name}: {each!r} has shape {values.shape}; flatten each row to a vector")
-        parts.append(values)
-    if len(parts) == 1:
-        return parts[0]
-    lengths = {len(part) for part in parts}
-    if len(lengths) > 1:
-        raise WaypostError(f"{name}: the fields of {role} have {' and '.join(map(str, sorted(lengths)))} rows")
-    return np.concatenate([part if part.ndim == 2 else part[:, None] for part in parts], axis=1)
-
-
 def _order(episode: np.ndarray | None, time: np.ndarray | None, rows: int) -> np.ndarray | None:
     """How to arrange the rows so that episodes are together and in order of time; None if they are already."""
     order = np.arange(rows)
@@ -167,16 +293,6 @@ def _ends(roles: dict[str, Any], rows: int) -> np.ndarray:
     ends = np.zeros(rows, bool) | roles.get("terminals", False) | roles.get("timeouts", False)
     ends[-1:] = True
     return ends
-
-
-def _final_states(roles: dict[str, Any], rows: int) -> np.ndarray:
-    """Rows that only hold the state an episode arrived in: its last row, not its first, and without any action."""
-    actions = roles.get("actions")
-    if actions is None or actions.dtype.kind != "f":
-        return np.zeros(rows, bool)
-    ends = _ends(roles, rows)
-    starts = np.append(True, ends[:-1])
-    return ends & ~starts & np.isnan(actions.reshape(rows, -1)).all(axis=1)
 
 
 def merge_final_states(roles: dict[str, Any], final: np.ndarray, name: str) -> dict[str, Any]:

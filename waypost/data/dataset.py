@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from waypost.data import validation
+from waypost.data.notes import together
+from waypost.data.pipeline import Reading
 from waypost.data.validation import ActionKind
 from waypost.errors import WaypostError
 from waypost.types import Flags, Floats, Labels
@@ -62,6 +64,14 @@ class Dataset:
     """Names of the observation's columns, where known."""
     notes: tuple[str, ...] = ()
     """What the reader had to decide; shown once to the person."""
+    action_names: tuple[str, ...] = ()
+    """Names of the action's columns, where known."""
+    history: int = 1
+    """How many rows of an episode are side by side in an observation, the oldest first."""
+    reading: Reading | None = None
+    """How the data were read, to read others the same way; None for data made here."""
+    parts: tuple[tuple[str, int], ...] = ()
+    """Names and rows of the files it was put together from, as long as it holds all their rows."""
 
     @classmethod
     def from_arrays(
@@ -80,6 +90,8 @@ class Dataset:
         task: str | None = None,
         observation_names: tuple[str, ...] = (),
         notes: tuple[str, ...] = (),
+        action_names: tuple[str, ...] = (),
+        history: int = 1,
         finite: bool = True,
         copy: bool = True,
     ) -> Dataset:
@@ -136,9 +148,15 @@ class Dataset:
             rewards = rewards[:, 0]
         if observation_names and len(observation_names) != size:
             raise WaypostError(f"{name}: {len(observation_names)} observation_names, {size} columns; they must agree")
+        if actions is not None and action_names and len(action_names) != actions.shape[1]:
+            wide = actions.shape[1]
+            raise WaypostError(f"{name}: {len(action_names)} action_names, {wide} columns; they must agree")
+        if history < 1 or size % history:
+            raise WaypostError(f"{name}: {size} columns cannot be {history} rows side by side")
         arrays = (observations, next_observations, terminals, ends, valid, actions, rewards, action_low, action_high)
         about = (name, task, tuple(map(validation.printable, observation_names)), tuple(notes))
-        dataset = cls(*arrays, action_count, action_count is not None, *about)
+        acting = () if actions is None else tuple(map(validation.printable, action_names))
+        dataset = cls(*arrays, action_count, action_count is not None, *about, acting, history)
         return (dataset.checked() if finite else dataset)._frozen()
 
     def checked(self) -> Dataset:
@@ -254,7 +272,7 @@ class Dataset:
         if not rows.any():
             raise WaypostError(f"{self.name}: no rows would be left")
         followed = np.append(rows[1:], False)
-        cut = replace(self, ends=self.ends | ~followed)
+        cut = replace(self, ends=self.ends | ~followed, parts=())
         return replace(cut, **{name: values[rows] for name, values in cut.columns.items()})._frozen()
 
     def top(self, share: float) -> Dataset:
@@ -302,7 +320,7 @@ class Dataset:
         """Action-free data: enough for V and the guide."""
         kind: dict[str, Any] = {"action_count": None, "action_kind_declared": False}
         notes = self._notes_without_inference
-        return replace(self, actions=None, action_low=None, action_high=None, **kind, notes=notes)
+        return replace(self, actions=None, action_low=None, action_high=None, **kind, notes=notes, action_names=())
 
     @property
     def _notes_without_inference(self) -> tuple[str, ...]:
@@ -356,14 +374,21 @@ def concatenate(parts: Sequence[Dataset], name: str | None = None) -> Dataset:
         known["action_high"] = np.maximum.reduce([part.require("action_high") for part in parts])
     else:
         parts = [part.without_actions() for part in parts]
-    same_names = all(part.observation_names == first.observation_names for part in parts)
+    if len({part.history for part in parts}) > 1:
+        raise WaypostError(f"{name or first.name}: some parts have several rows side by side, others other numbers")
+    same = [
+        each
+        for each in ("task", "observation_names", "action_names", "reading")
+        if all(getattr(part, each) == getattr(first, each) for part in parts)
+    ]
     joined = Dataset(
         **known,
         action_count=kind.count,
         action_kind_declared=kind.declared,
         name=name or "+".join(part.name for part in parts),
-        task=first.task if all(part.task == first.task for part in parts) else None,
-        observation_names=first.observation_names if same_names else (),
-        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+        notes=together(note for part in parts for note in part.notes),
+        history=first.history,
+        parts=tuple((part.name, len(part)) for part in parts),
+        **{each: getattr(first, each) for each in same},
     )
     return (joined if kind.count is None else joined.with_action_count(kind.count, kind.declared))._frozen()

@@ -10,6 +10,7 @@ from typing import Literal
 from waypost.data.dataset import Dataset
 from waypost.data.formats.npz import archive
 from waypost.data.mapped import is_mapped, map_npz, mappable
+from waypost.data.pipeline import Pipeline
 from waypost.data.roles import Columns
 from waypost.data.sources import load
 from waypost.errors import WaypostError
@@ -32,6 +33,7 @@ def obtain(
     choice: Choice,
     free_on_device: Callable[[], int | None],
     progress: Count | None = None,
+    pipeline: Pipeline | None = None,
 ) -> tuple[Dataset, bool]:
     """The data, and whether they are to be streamed.
 
@@ -41,7 +43,8 @@ def obtain(
         name, need, mapping = source.name, size(source), is_mapped(source.observations)
     else:
         path = expanded(source)
-        name, need, mapping = str(source), stored_size(path), not columns.roles and mappable(path)
+        as_it_is = not columns.roles and (pipeline is None or pipeline.plain)
+        name, need, mapping = str(source), stored_size(path), as_it_is and mappable(path)
     free = available_memory()
     if mapping and (choice == "always" or (choice == "auto" and need > MEMORY_SHARE * free)):
         return source if isinstance(source, Dataset) else columns.declared(map_npz(path)), True
@@ -49,7 +52,7 @@ def obtain(
     if need > free and not held:
         way_out = "use --stream auto" if mapping else "make it an .npz that can be streamed: see docs/large-data.md"
         raise WaypostError(f"{name}: needs {need / 1e6:.0f} MB of memory, {free / 1e6:.0f} MB are free; {way_out}")
-    dataset = source if isinstance(source, Dataset) else load(source, columns, progress)
+    dataset = source if isinstance(source, Dataset) else load(source, columns, progress, pipeline=pipeline)
     if choice != "auto":
         return dataset, choice == "always"
     on_device = free_on_device()

@@ -5,26 +5,37 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from waypost.data.columns import build
+from waypost.data import encoding
+from waypost.data.columns import Fields, build, choose
 from waypost.data.dataset import Dataset, concatenate, same_sizes
-from waypost.data.formats import BY_SUFFIX, FILES, MINARI, SUFFIXES, TABLE, inside, minari_folder, writing
+from waypost.data.derive import rewarded, with_history
+from waypost.data.expressions import parse
+from waypost.data.formats import BY_SUFFIX, FILES, MINARI, SUFFIXES, TABLE, inside, minari_folder, suffix_of, writing
+from waypost.data.missing import marked
+from waypost.data.names import is_pattern, joined, members
+from waypost.data.pipeline import Pipeline, Reading
 from waypost.data.roles import Columns
+from waypost.data.table import Reward
 from waypost.errors import WaypostError
 from waypost.files import expanded, writable
 from waypost.locks import alone
 from waypost.resources import available_memory
 from waypost.types import Count
 
+LEARNED = ("observations", "actions", "rewards", "next_observations")
+"""Roles whose columns may have categories and means."""
+MOST_ENTRIES = 20_000
+"""Files and folders that are looked at for data."""
 Source = Any
-"""A name, a file, a folder, a mapping of arrays, a pandas or pyarrow table, or a Dataset."""
+"""A name, a file, a folder, a pattern, several of these, a mapping of arrays, a table, or a Dataset."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +56,14 @@ RECIPES: dict[str, Recipe] = {}
 """Data that can be made here, by name; `waypost.recording` puts in its own."""
 
 
-def load(source: Source, columns: Columns | None = None, progress: Count | None = None) -> Dataset:
+def load(
+    source: Source,
+    columns: Columns | None = None,
+    progress: Count | None = None,
+    *,
+    pipeline: Pipeline | None = None,
+    reward: Reward | None = None,
+) -> Dataset:
     """Read data from a source and check them.
 
     `source` may be
@@ -55,63 +73,148 @@ def load(source: Source, columns: Columns | None = None, progress: Count | None 
       `hopper-medium-20000` has 20 000 transitions
     - the name of a Minari data set, such as `D4RL/antmaze/umaze-v1`
     - the name of a D4RL data set, such as `hopper-medium-v2`, whose file lies where D4RL keeps it or in `$WAYPOST_DATA`
-    - a file: `.npz`, `.hdf5`, `.h5`, `.parquet` or `.csv`
-    - a folder: a Minari data set, or such files, taken in the order of their names
-    - several of these, joined by `+`: one after the other
+    - a file: `.npz`, `.hdf5`, `.h5`, `.parquet`, `.csv` or `.tsv`, also `.csv.gz` and `.csv.zst`
+    - a folder: a Minari data set, or such files, also in folders inside it, in the order of their names
+    - a pattern: `logs/*.csv`, `logs/**/*.csv`
+    - several of these, joined by `+` or as a list: one after the other
     - a mapping of arrays, a pandas or pyarrow table, or a `Dataset`
 
-    `columns` says which fields play which role, where their names do not. `progress` is called with the number of
+    `columns` says which fields play which role, where their names do not; `pipeline` what is done to a log on the way
+    (missing values, text, time stamps, history, a reward as an expression). `reward` is a function from the columns by
+    name, with `next_NAME` for the next row's, to a reward for each row. `progress` is called with the number of
     transitions recorded, and of how many, while a replica is made.
 
     Raises `WaypostError` with one line if something is missing, damaged, NaN or infinite.
     """
-    return read(source, columns, progress).checked()
+    return read(source, columns, progress, pipeline=pipeline, reward=reward).checked()
 
 
-def read(source: Source, columns: Columns | None = None, progress: Count | None = None) -> Dataset:
+def read(
+    source: Source,
+    columns: Columns | None = None,
+    progress: Count | None = None,
+    *,
+    pipeline: Pipeline | None = None,
+    reward: Reward | None = None,
+) -> Dataset:
     """What `load` reads, with NaN and infinities still in it."""
-    columns = columns or Columns()
+    columns, pipeline = columns or Columns(), pipeline or Pipeline()
+    if isinstance(source, list | tuple):
+        source = joined(source)
     if isinstance(source, Dataset):
-        return source
+        same = source.reading is not None and source.reading.pipeline == pipeline
+        return source if same and reward is None else _derived(source, columns, pipeline, reward)
     if isinstance(source, str | Path):
         names = parts(source)
+        pipeline = learn(names, columns, pipeline)
         if names == [str(source)]:
-            return _one(names[0], columns, progress)
+            return _one(names[0], columns, pipeline, reward, progress)
         found: list[Dataset] = []
         for name in _affordable(source, names):
-            found.append(_one(name, columns, progress))
+            found.append(_one(name, columns, pipeline, reward, progress))
             same_sizes(found[0], found[-1])
         return concatenate(found, str(source))
     if isinstance(source, Mapping):
         fields = {str(name): partial(np.asarray, values) for name, values in source.items()}
-        return columns.declared(build(fields, columns, "arrays"))
-    if hasattr(source, "column_names") and hasattr(source, "schema"):
-        return columns.declared(TABLE.code("reading").from_table(source, columns, "table"))
-    if hasattr(source, "columns") and hasattr(source, "to_numpy"):
-        return columns.declared(TABLE.code("reading").from_pandas(source, columns, "table"))
-    raise WaypostError(
-        f"cannot read data from a {type(source).__name__}; give a name, a path, a mapping of arrays, a pandas or "
-        "pyarrow table, or a Dataset"
-    )
+        pipeline = _learned([("arrays", fields)], columns, pipeline)
+        dataset = build(fields, columns, "arrays", pipeline=pipeline, reward=reward)
+    elif hasattr(source, "columns") and hasattr(source, "to_numpy") and not hasattr(source, "column_names"):
+        return read(TABLE.code("reading").of_pandas(source, "table"), columns, pipeline=pipeline, reward=reward)
+    elif hasattr(source, "column_names") and hasattr(source, "schema"):
+        code = TABLE.code("reading")
+        pipeline = _learned([("table", code.fields_of(source, "table"))], columns, pipeline)
+        dataset = code.from_table(source, columns, "table", pipeline, reward)
+    else:
+        raise WaypostError(
+            f"cannot read data from a {type(source).__name__}; give a name, a path, a mapping of arrays, a pandas or "
+            "pyarrow table, or a Dataset"
+        )
+    return with_history(columns.declared(dataset), pipeline.history)
+
+
+def _derived(dataset: Dataset, columns: Columns, pipeline: Pipeline, reward: Reward | None) -> Dataset:
+    """The data with what the pipeline makes of states and actions, where these were not taken from a log's columns."""
+    reward = parse(pipeline.reward) if reward is None and pipeline.reward is not None else reward
+    dataset = dataset if reward is None else rewarded(dataset, reward)
+    dataset = dataset if pipeline.plain else replace(dataset, reading=Reading(columns, pipeline))
+    return with_history(dataset, pipeline.history)
+
+
+def _one(name: str, columns: Columns, pipeline: Pipeline, reward: Reward | None, progress: Count | None) -> Dataset:
+    """What a single name, file or Minari folder holds."""
+    dataset = _as_recorded(name, columns, pipeline, reward, progress)
+    if dataset.reading is None:
+        return _derived(dataset, columns, pipeline, reward)
+    return with_history(dataset, pipeline.history)
+
+
+def learn(names: Sequence[str], columns: Columns, pipeline: Pipeline) -> Pipeline:
+    """The pipeline with what it must know of all files before it can treat any: categories and means."""
+
+    def opened() -> Iterator[tuple[str, Fields]]:
+        for name in names:
+            path = expanded(name)
+            if recipe_of(name) is None and suffix_of(path) in BY_SUFFIX:
+                with BY_SUFFIX[suffix_of(path)].fields(path, pipeline) as fields:
+                    yield name, fields
+
+    return _learned(opened(), columns, pipeline)
+
+
+def _learned(sources: Iterable[tuple[str, Fields]], columns: Columns, pipeline: Pipeline) -> Pipeline:
+    if not pipeline.learns:
+        return pipeline
+
+    mentioned = [] if pipeline.reward is None else parse(pipeline.reward).names
+    roles = columns if pipeline.reward is None else replace(columns, rewards=None)
+
+    def known() -> Iterator[tuple[str, np.ndarray]]:
+        for name, fields in sources:
+            chosen, _ = choose(list(fields), roles, name)
+            used = [field for role in LEARNED for field in chosen.get(role, ())]
+            used += [field for word in mentioned if (field := word.removeprefix("next_")) in fields]
+            for field in dict.fromkeys(used):
+                values = marked(field, np.asarray(fields[field]()), pipeline)
+                yield field, encoding.as_words(field, values, pipeline)
+
+    return replace(pipeline, learned=encoding.learn(known(), pipeline))
 
 
 def parts(source: str | Path) -> list[str]:
-    """The single names and files a source is made of: the members of a mixture, the files of a folder."""
-    # A file whose name has a plus in it is one.
-    single = "+" not in str(source) or expanded(source).exists()
+    """The single names and files a source is made of: members of a mixture, files of a folder or a pattern."""
     found: list[str] = []
-    for name in [str(source)] if single else [part.strip() for part in str(source).split("+")]:
+    for name in members(source):
         if not name:
             raise WaypostError(f"{str(source)!r}: names no data; give a name, a file, a folder, or several joined by +")
         path = expanded(name)
-        if recipe_of(name) or not path.is_dir() or minari_folder(path):
+        if is_pattern(name) and not path.exists():
+            matching = sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
+            if not matching:
+                raise WaypostError(f"{name}: no file matches this pattern")
+            found += [each for match in matching for each in (_files(match) if match.is_dir() else [str(match)])]
+        elif recipe_of(name) or not path.is_dir() or minari_folder(path):
             found.append(name)
-            continue
-        files = sorted(file for file in path.iterdir() if file.suffix.lower() in BY_SUFFIX and not file.is_dir())
-        if not files:
-            raise WaypostError(f"{path}: holds no data; expected a Minari data set or files {SUFFIXES}")
-        found += [str(inside(path, file)) for file in files]
+        else:
+            found += _files(path)
     return found
+
+
+def _files(folder: Path) -> list[str]:
+    """The files of a folder and of those inside it, in the order of their names."""
+    if minari_folder(folder):
+        return [str(folder)]
+    files: list[Path] = []
+    looked_at = 0
+    for place, folders, names in os.walk(folder):
+        looked_at += len(folders) + len(names)
+        if looked_at > MOST_ENTRIES:
+            raise WaypostError(f"{folder}: holds more than {MOST_ENTRIES} files and folders; name those that hold data")
+        folders[:] = [each for each in folders if not each.startswith(".")]
+        data = [name for name in names if suffix_of(Path(name)) in BY_SUFFIX and not name.startswith(".")]
+        files += [Path(place, name) for name in data]
+    if not files:
+        raise WaypostError(f"{folder}: holds no data; expected a Minari data set or files {SUFFIXES}")
+    return [str(inside(folder, file)) for file in sorted(files)]
 
 
 def _affordable(source: str | Path, names: list[str]) -> list[str]:
@@ -132,14 +235,17 @@ def recorded_task(source: str | Path) -> str | None:
     if made is not None:
         return made[0].name
     path = expanded(source)
-    if path.is_file() and path.suffix.lower() in BY_SUFFIX:
-        return BY_SUFFIX[path.suffix.lower()].task(path)
+    if path.is_file() and suffix_of(path) in BY_SUFFIX:
+        return BY_SUFFIX[suffix_of(path)].task(path)
     if _looks_like_id(str(source)) and str(source) not in D4RL and not path.exists():
         path = MINARI.code(f"{source}: reading").place(str(source))
     return MINARI.task(path) if minari_folder(path) else None
 
 
-def _one(name: str, columns: Columns, progress: Count | None) -> Dataset:
+def _as_recorded(
+    name: str, columns: Columns, pipeline: Pipeline, reward: Reward | None, progress: Count | None
+) -> Dataset:
+    how = columns, pipeline, reward
     made = recipe_of(name)
     if made is not None:
         recipe, transitions = made
@@ -156,22 +262,22 @@ def _one(name: str, columns: Columns, progress: Count | None) -> Dataset:
         return BY_SUFFIX[".npz"].read(file, Columns()).named(name)
     path = expanded(name)
     if minari_folder(path):
-        return MINARI.read(path, columns)
-    if path.suffix.lower() in BY_SUFFIX:
-        return BY_SUFFIX[path.suffix.lower()].read(path, columns)
+        return MINARI.read(path, *how)
+    if suffix_of(path) in BY_SUFFIX:
+        return BY_SUFFIX[suffix_of(path)].read(path, *how)
     if path.exists():
         raise WaypostError(f"{path}: not a data file; known are {SUFFIXES}")
     if name in D4RL:
         own = expanded(os.environ.get("D4RL_DATASET_DIR") or "~/.d4rl/datasets")
         for file in (folder / each for folder in (data_folder(), own) for each in (D4RL[name], f"{name}.hdf5")):
             if file.is_file():
-                return BY_SUFFIX[".hdf5"].read(file, columns).named(name)
+                return BY_SUFFIX[".hdf5"].read(file, *how).named(name)
         raise WaypostError(
             f"{name}: a D4RL data set whose file is not here; put {D4RL[name]} into {own} or into a folder "
             "that the variable WAYPOST_DATA names"
         )
     if _looks_like_id(name):
-        return MINARI.read(MINARI.code(f"{name}: reading").stored(name), columns).named(name)
+        return MINARI.read(MINARI.code(f"{name}: reading").stored(name), *how).named(name)
     built_in = ", ".join(name for name, recipe in RECIPES.items() if recipe.transitions is None)
     raise WaypostError(
         f"{name}: neither a file nor a data set of that name; built in are {built_in}; `waypost list` shows replicas, "
@@ -192,7 +298,7 @@ def save(dataset: Dataset, path: str | Path, overwrite: bool = False) -> None:
 def writer(path: str | Path, overwrite: bool = False) -> Callable[[Dataset, Path, Count | None], None]:
     """What writes the format the name asks for; an error where nothing may be written, before any work is done."""
     path = expanded(path)
-    chosen = MINARI if not path.suffix or _looks_like_id(path.name) else BY_SUFFIX.get(path.suffix.lower())
+    chosen = MINARI if not path.suffix or _looks_like_id(path.name) else BY_SUFFIX.get(suffix_of(path))
     if chosen is None or not chosen.writes:
         kinds = ", ".join(each.suffixes[0] for each in FILES if each.writes)
         raise WaypostError(f"{path}: data are written as {kinds}, or as a Minari folder without any suffix")

@@ -92,6 +92,7 @@ def finite(name: str, column: str, values: np.ndarray) -> None:
         where = ", ".join(map(str, bad[:5])) + (", ..." if len(bad) > 5 else "")
         raise WaypostError(
             f"{name}: {column} are NaN or infinite in {len(bad)} of {len(values)} rows ({where}); remove or repair them"
+            " (in a table: --missing drop, hold, interpolate or mean)"
         )
 
 

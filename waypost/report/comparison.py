@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from waypost.data.names import short_name
 from waypost.figures import AXIS_LABELS, INK, STYLED, grid_lines, new_axes, new_figure, step_axis, to_png
 from waypost.figures.curves import as_table, by_seed, draw_seeds
 from waypost.files import write_bytes, write_text
@@ -31,7 +32,7 @@ def write_comparison(comparison: Comparison, folder: Path) -> None:
         entries = comparison.of(data)
         if any(entry.run is not None for entry in entries):
             for name, figure in (("scores", scores(entries)), ("curves", curves(entries))):
-                write_bytes(folder / Path(data).stem / f"{name}.png", to_png(figure))
+                write_bytes(folder / short_name(data) / f"{name}.png", to_png(figure))
     if comparison.profiles:
         write_bytes(folder / "profiles.png", to_png(profiles(comparison)))
 

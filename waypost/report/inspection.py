@@ -71,7 +71,10 @@ def _pictures(dataset: Dataset, columns: Sequence[Column]) -> Iterator[Picture]:
     if drawn:
         every = "all columns" if dataset.action_count is None else "all columns but the action"
         of = f"the first {MOST_COLUMNS} of {len(drawn)} columns" if len(drawn) > MOST_COLUMNS else every
-        caption = f"Ranges of {of}: line from smallest to largest, bar one standard deviation around the mean."
+        caption = (
+            f"Ranges of {of}, each on a scale of its own: line from smallest to largest, bar one standard deviation "
+            "around the mean."
+        )
         alt = f"Ranges of {of}; the numbers are in the table of columns."
         yield picture(column_ranges(drawn[:MOST_COLUMNS]), caption, alt)
 
@@ -84,11 +87,12 @@ def _action_pictures(dataset: Dataset, taken: Sequence[int]) -> Iterator[Picture
         yield picture(choice_bars(taken), words, words)
         return
     rows, low, high = _sample(len(dataset)), dataset.require("action_low"), dataset.require("action_high")
+    names = dataset.action_names or [f"action {i}" for i in range(dataset.actions.shape[1])]
     for number in range(min(dataset.actions.shape[1], MOST_ACTIONS)):
         values, bounds = _known(dataset.actions[rows, number]), (float(low[number]), float(high[number]))
         if len(values) and np.isfinite(bounds).all():
-            words = f"action {number}, bounds {bounds[0]:.4g} and {bounds[1]:.4g}"
-            yield picture(action_histogram(values, number, bounds), words, f"Histogram of {words}.")
+            words = f"{names[number]}, bounds {bounds[0]:.4g} and {bounds[1]:.4g}"
+            yield picture(action_histogram(values, names[number], bounds), words, f"Histogram of {words}.")
 
 
 def _known(values: np.ndarray) -> np.ndarray:
@@ -168,13 +172,13 @@ def length_histogram(dataset: Dataset) -> Figure:
 
 
 @STYLED
-def action_histogram(values: np.ndarray, number: int, bounds: Sequence[float]) -> Figure:
+def action_histogram(values: np.ndarray, name: str, bounds: Sequence[float]) -> Figure:
     """Show how often an action takes a value, with its bounds."""
     figure, axes = _panel(3.4, 2.3, "value; dashed: bounds", "rows")
     axes.hist(values, bins=50, color=INK)
     for bound in bounds:
         axes.axvline(bound, color=BOUND, lw=1.2, ls="--")
-    axes.set_title(f"action {number}", loc="left")
+    axes.set_title(name[:LONGEST_NAME], loc="left", parse_math=False)
     return figure
 
 
@@ -206,19 +210,25 @@ def coverage_map(seen: Coverage) -> Figure:
 
 @STYLED
 def column_ranges(columns: Sequence[Column]) -> Figure:
-    """Show each column's range, mean and standard deviation."""
+    """Show where in its own range each column's mean and standard deviation lie; the ends are written beside it."""
     numbers = np.array([(column.min, column.mean, column.std, column.max) for column in columns], float)
     low, mean, std, high = numbers.T
-    figure, axes = _panel(4.5, 1.2 + 0.19 * len(columns), "value", "")
+    span = np.where(high > low, high - low, 1.0)
+    middle = np.where(high > low, (mean - low) / span, 0.5)
+    figure, axes = new_axes(5.6, 0.9 + 0.21 * len(columns))
     places = np.arange(len(columns))
-    axes.hlines(places, low, high, color=INK, lw=1)
-    axes.hlines(places, mean - std, mean + std, color=INK, lw=4, alpha=0.45)
-    axes.plot(mean, places, "|", color=INK, ms=8)
     dead = np.array([column.dead for column in columns])
-    axes.plot(mean[dead], places[dead], "x", color=BOUND, ms=6, label="never changes")
-    if max(abs(low).max(), abs(high).max()) > 50:
-        axes.set_xscale("symlog", linthresh=1)
-        axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.hlines(places[~dead], 0, 1, color=INK, lw=1)
+    left, right = np.clip(middle - std / span, 0, 1), np.clip(middle + std / span, 0, 1)
+    axes.hlines(places[~dead], left[~dead], right[~dead], color=INK, lw=5, alpha=0.45)
+    axes.plot(middle[~dead], places[~dead], "|", color=INK, ms=8)
+    axes.plot(middle[dead], places[dead], "x", color=BOUND, ms=6, label="never changes")
+    for place, column in enumerate(columns):
+        axes.text(-0.03, place, f"{column.min:.4g}", ha="right", va="center", fontsize="small")
+        axes.text(1.03, place, f"{column.max:.4g}", ha="left", va="center", fontsize="small")
+    axes.set_xlim(-0.32, 1.32)
+    axes.set_xticks([])
+    axes.set_xlabel("smallest to largest, each column on a scale of its own")
     axes.set_yticks(places, [column.name[:LONGEST_NAME] for column in columns], parse_math=False)
     axes.set_ylim(len(columns) - 0.4, -0.6)
     if dead.any():

@@ -48,6 +48,8 @@ class Report:
     """Columns of metrics.csv."""
     evaluations: Table = field(default_factory=dict)
     """Columns step, seed, return, score, success_rate and episode_length."""
+    names: Sequence[tuple[str, str]] = ()
+    """What the columns of observations and actions are called, where known."""
     worlds: Sequence[tuple[str, World]] = ()
     """Maps of a 2-D task, each with the words its captions begin with."""
 
@@ -67,7 +69,10 @@ def render_report(report: Report) -> str:
     return template("run.html").render(
         title=report.title,
         summary=summary(report),
-        about=[(name, str(result[name])) for name in ("data", "task", "suite") if result.get(name) is not None],
+        about=[
+            *((name, str(result[name])) for name in ("data", "task", "suite") if result.get(name) is not None),
+            *((side, words) for side, words in report.names if words),
+        ],
         measures=MEASURES,
         seed_rows=[_row(f"Seed {row.get('seed', DASH)}", row) for row in result.get("per_seed") or ()],
         statistic_rows=[*(_row(label, result.get(key) or {}) for key, label in STATISTICS.items()), _spread(result)],

@@ -41,6 +41,7 @@ def write_report(run: Run, path: Path) -> Path:
         field_docs=field_docs(type(plan.config)),
         metrics=as_table(run.metrics),
         evaluations=as_table(run.evaluations) or {name: np.array([]) for name in ("step", "seed", *MEASURES)},
+        names=[(side, ", ".join(getattr(run.policy.spec, f"{side}_names"))) for side in ("observation", "action")],
         worlds=worlds(run.policy, find_task(plan.task), plan.evaluation) if plan.task else (),
     )
     write_text(path, render_report(report))
@@ -58,7 +59,7 @@ def worlds(policy: Policy, task: Task, protocol: Protocol) -> list[tuple[str, Wo
     layout, size = task.layout(), policy.spec.observation_size
     try:
         episodes = min(protocol.episodes, PLANE_EPISODES if size <= 3 else MAZE_EPISODES)
-        found = run_episodes([policy.agent], task, episodes, protocol.seed, paths=True)
+        found = run_episodes([policy.actor], task, episodes, protocol.seed, paths=True)
         rollouts = [path[:, :2] for path in found.paths[0]]
         successes = list(found.successes[0]) if found.successes is not None else [False] * len(rollouts)
     except WaypostError:

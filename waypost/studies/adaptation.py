@@ -16,6 +16,9 @@ from typing import Any, Literal
 
 from waypost.agents.guided import GuidedAgent
 from waypost.data.dataset import Dataset
+from waypost.data.expressions import is_reference
+from waypost.data.pipeline import Pipeline, Reading
+from waypost.data.roles import Columns
 from waypost.data.sources import load, recorded_task
 from waypost.envs.tasks import task as find_task
 from waypost.errors import WaypostError
@@ -61,6 +64,8 @@ def adapt(
     rewards: Convention | Literal["task"] | None = None,
     steps: int | None = None,
     seeds: int | Sequence[int] | None = None,
+    columns: Columns | None = None,
+    pipeline: Pipeline | None = None,
     callback: Callback | None = None,
     **settings: Any,
 ) -> Adaptation:
@@ -69,7 +74,8 @@ def adapt(
     run       directory of a POR run that has an executor
     data      by default the run's own; what is given needs no actions (`a+b` joins sets)
     reward    "FILE.py:FUNCTION", "MODULE:FUNCTION" or a function: (observations, actions, next_observations) ->
-              `waypost.Labels` with the rewards and terminals of the new task
+              `waypost.Labels` with the rewards and terminals of the new task; or an expression over columns
+    columns, pipeline    how to read the data, on top of how the run's were read
     env       task to evaluate on; by default the data's own, and none for a new reward
     rewards   convention; by default the run's, or that of the data's task if it is another one
     steps, seeds, settings    by default the run's
@@ -77,10 +83,18 @@ def adapt(
     before, donor = read_plan(Path(run)), Policy.load(run)
     if not isinstance(donor.agent, GuidedAgent) or donor.agent.executor is None:
         raise WaypostError(f"{run}: holds no executor to keep; a POR run that trained one is needed")
-    if data is None:
-        data = load(before.data, before.columns)
-    dataset = data if isinstance(data, Dataset) else load(data)
-    if reward is not None:
+    how = Reading(before.columns, before.pipeline)
+    if data is not None:
+        # They need none, and may have no such columns.
+        how = replace(how, columns=replace(how.columns, actions=()))
+    how = how.with_given(columns or Columns(), pipeline or Pipeline())
+    expression = reward if isinstance(reward, str) and not is_reference(reward) else None
+    if expression is not None:
+        how, reward = replace(how, pipeline=replace(how.pipeline, reward=expression)), None
+    dataset = load(before.data if data is None else data, how.columns, pipeline=how.pipeline)
+    if expression is not None:
+        dataset = replace(dataset, name=f"{dataset.name} by {expression}", task=None)
+    elif reward is not None:
         dataset = _rewarded(dataset, reward)
     dataset = dataset.without_actions()
     other = dataset.task if dataset.task != (before.task or recorded_task(before.data)) else None

@@ -24,6 +24,8 @@ from waypost.agents import ALGORITHMS, algorithm, find_entry
 from waypost.agents.agent import Spec, Stage
 from waypost.agents.settings import COUNTER
 from waypost.data.large import obtain
+from waypost.data.names import short_name
+from waypost.data.pipeline import Pipeline
 from waypost.data.roles import Columns
 from waypost.envs.tasks import Protocol, common_suite, task as find_task
 from waypost.errors import DirectoryError, WaypostError
@@ -176,6 +178,8 @@ def compare(
     steps: int | None = None,
     evaluation: Protocol | Callable[[Protocol], Protocol] | None = None,
     settings: Mapping[str, Mapping[str, Any]] | None = None,
+    columns: Columns | None = None,
+    pipeline: Pipeline | None = None,
     callback: Callback | None = None,
 ) -> Comparison:
     """Train and evaluate every algorithm on every data set; finished runs are only read.
@@ -189,6 +193,7 @@ def compare(
                  by default what each preset says
     evaluation   a `Protocol`, or a function that makes one of each task's; by default each task's
     settings     for each algorithm's name, settings on top of its preset
+    columns, pipeline    how the data are read, as for `train`
     An algorithm that cannot learn from a data set, or diverges there, gets a note in place of numbers. A folder that
     cannot be used ends the comparison: one another process trains in, one of other settings, or a full disk.
     """
@@ -201,8 +206,9 @@ def compare(
     given = settings or {}
     for name in (*names, *given):
         find_entry(name)
+    asked: dict[str, Any] = {"env": env, "seeds": seeds, "columns": columns, "pipeline": pipeline}
     plans = {
-        (str(source), name): plan(name, str(source), env=env, seeds=seeds, **with_tuples(given.get(name, {})))
+        (str(source), name): plan(name, str(source), **asked, **with_tuples(given.get(name, {})))
         for source in data
         for name in names
     }
@@ -213,7 +219,7 @@ def compare(
         )
     suites = [find_task(str(name)).suite for name in tasks]
     suite = common_suite(suites) if len(data) > 1 else suites[0]
-    if len({Path(source).stem for source in data}) < len(data):
+    if len({short_name(source) for source in data}) < len(data):
         raise WaypostError(
             f"{', '.join(map(str, data))}: two of these would share a folder; give the files different names"
         )
@@ -225,7 +231,7 @@ def compare(
         if steps is not None:
             planned = with_total_updates(planned, steps)
         try:
-            run = execute(planned, source, Path(out) / Path(source).stem / name, resume=True, callback=callback)
+            run = execute(planned, source, Path(out) / short_name(source) / name, resume=True, callback=callback)
             measure = "score" if run.result["mean"]["score"] is not None else "return"
             # Computed from the seeds: the result.json of an older run has intervals where there should be none.
             values = tuple(each[measure] for each in run.result["per_seed"])
@@ -239,7 +245,7 @@ def compare(
             entry = Entry(source, name, note=str(error))
         found.setdefault(source, []).append(entry)
     entries = [entry for same_data in found.values() for entry in _ranked(same_data)]
-    entries += [_behaviour(str(source), str(plans[str(source), names[0]].task)) for source in data]
+    entries += [_behaviour(plans[str(source), names[0]]) for source in data]
     return Comparison(tuple(map(str, data)), names, suite, tuple(entries))
 
 
@@ -299,13 +305,14 @@ def with_tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
 # -- entries ---------------------------------------------------------------------------------------
 
 
-def _behaviour(data: str, task: str) -> Entry:
+def _behaviour(planned: Plan) -> Entry:
     """What the data's own episodes earned on average."""
-    dataset, _ = obtain(data, Columns(), "auto", lambda: None)
+    data = planned.data
+    dataset, _ = obtain(data, planned.columns, "auto", lambda: None, pipeline=planned.pipeline)
     if dataset.rewards is None:
         return Entry(data, BEHAVIOUR, note="the data have no rewards")
     mean = float(dataset.episode_returns.mean())
-    score = find_task(task).score(mean)
+    score = find_task(str(planned.task)).score(mean)
     return Entry(data, BEHAVIOUR, "return" if score is None else "score", mean=mean if score is None else float(score))
 
 

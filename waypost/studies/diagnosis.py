@@ -36,7 +36,9 @@ from waypost.agents.guided import ExecutorPart, GuidedAgent
 from waypost.agents.nets import Continuous
 from waypost.data import prepare
 from waypost.data.dataset import Dataset
+from waypost.data.pipeline import Pipeline, Reading
 from waypost.data.rewards import learning_rewards
+from waypost.data.roles import Columns
 from waypost.data.sources import load
 from waypost.errors import WaypostError
 from waypost.schema import conform
@@ -116,6 +118,8 @@ def diagnose(
     data: Any = None,
     *,
     rewards: Convention | None = None,
+    columns: Columns | None = None,
+    pipeline: Pipeline | None = None,
     states: int = 2_000,
     neighbours: int = 20,
     reference: int = 100_000,
@@ -125,6 +129,7 @@ def diagnose(
 
     subject     a run directory, whose data and reward convention are used unless others are given, or a policy
     data        what to measure on: a name, a file, a Dataset
+    columns, pipeline    how to read it, on top of how the agent's own data were read
     rewards     the convention V was trained with; by default the run's, for a policy the rewards as they are
     states      how many states of the data, drawn at random with `seed`
     neighbours  recorded transitions that stand for what else could have been done in a state
@@ -134,15 +139,17 @@ def diagnose(
         if not 1 <= conform(number, int, what) <= MOST[what]:
             raise WaypostError(f"{what} must be from 1 to {MOST[what]}, got {number}")
     if isinstance(subject, Policy):
-        policy = subject
+        policy, how = subject, subject.reading or Reading()
     else:
         policy, planned = load_policies(subject)[0], read_plan(Path(subject))
-        data = load(planned.data, planned.columns) if data is None else data
+        how = Reading(planned.columns, planned.pipeline)
+        data = planned.data if data is None else data
         rewards = rewards or planned.convention
     if data is None:
         raise WaypostError("a policy alone does not know its data: name them with --data (in Python: data=...)")
     agent, config = _with_all_parts(policy)
-    dataset = data if isinstance(data, Dataset) else load(data)
+    how = how.with_given(columns or Columns(), pipeline or Pipeline())
+    dataset = data if isinstance(data, Dataset) else load(data, how.columns, pipeline=how.pipeline)
     sizes = [(each.observation_size, each.action_size) for each in (dataset, policy.spec)]
     if sizes[0] != sizes[1]:
         raise WaypostError(

@@ -8,12 +8,14 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from tyro.conf import Fixed, arg
+from tyro.conf import Fixed, OmitArgPrefixes, arg
 
 from waypost.agents import find_entry
 from waypost.agents.settings import COUNTER
 from waypost.data.dataset import Dataset
 from waypost.data.large import Choice
+from waypost.data.names import SEVERAL
+from waypost.data.pipeline import AS_BEFORE, Pipeline, Reading
 from waypost.data.roles import Columns
 from waypost.data.sources import recorded_task
 from waypost.envs.tasks import TASKS, Protocol, task as find_task
@@ -36,8 +38,8 @@ class Plan(Generic[Config]):
     """What to train on, for how long, and how to evaluate it."""
 
     algorithm: Fixed[str]
-    data: str
-    """A built-in name (`waypost list`), a Minari or D4RL one, a file (.npz .hdf5 .parquet .csv), a folder, or A+B."""
+    data: Annotated[str, SEVERAL]
+    """Names (`waypost list`, Minari, D4RL), files (.npz .hdf5 .parquet .csv .csv.gz), folders, patterns ('logs/*')."""
     task: Annotated[str | None, arg(name="env")]
     """Task to evaluate on: a name of `waypost list`, a Gymnasium id, MODULE:ID, or none; by default the data's own."""
     steps: int
@@ -57,6 +59,7 @@ class Plan(Generic[Config]):
     evaluation: Fixed[Protocol]
     """How agents are evaluated while they train and at the end."""
     columns: Columns = field(default_factory=Columns)
+    pipeline: OmitArgPrefixes[Pipeline] = field(default_factory=Pipeline)
     config: Annotated[Config, arg(name="")]
     """The algorithm's settings."""
 
@@ -95,6 +98,8 @@ def plan(
     """
     chosen = find_entry(algorithm)
     name = data.name if isinstance(data, Dataset) else str(data)
+    if isinstance(data, Dataset) and data.reading is not None:
+        options = {"columns": data.reading.columns, "pipeline": data.reading.pipeline} | options
     task_name = env or (data.task if isinstance(data, Dataset) else name if name in TASKS else recorded_task(data))
     task = find_task(task_name) if task_name and task_name != "none" else None
     used, usual_steps, usual = presets.find(algorithm, chosen.config_type, preset, name, task.name if task else None)
@@ -147,7 +152,7 @@ def check_seeds(seeds: Sequence[int]) -> Sequence[int]:
 def plan_from_json(record: dict[str, Any], source: Path) -> Plan[Any]:
     """A Plan from config.json; what else the record holds is not looked at."""
     known = {each.name for each in fields(Plan)}
-    values = {name: value for name, value in record.items() if name in known}
+    values = {"pipeline": AS_BEFORE, **{name: value for name, value in record.items() if name in known}}
     try:
         values["config"] = build(values["config"], find_entry(values["algorithm"]).config_type, "config")
         return build(values, Plan, "")
@@ -160,6 +165,12 @@ def read_plan(directory: Path) -> Plan[Any]:
     return plan_from_json(read_config(directory), directory / "config.json")
 
 
+def read_reading(directory: Path) -> Reading:
+    """How a run read its data."""
+    planned = read_plan(directory)
+    return Reading(planned.columns, planned.pipeline)
+
+
 def same_plan(planned: Plan[Any], directory: Path) -> dict[str, Any]:
     """The config.json of a run directory, once it is certain that it holds this plan."""
     saved = read_config(directory)
@@ -167,6 +178,9 @@ def same_plan(planned: Plan[Any], directory: Path) -> dict[str, Any]:
     began = _flat(plan_from_json(saved, directory / "config.json").to_json())
     for name, value in _flat(planned.to_json()).items():
         kept = began.get(name)
+        # What a pipeline learns, and what it does to data of a run that knew of none, shows in their fingerprint.
+        if name.startswith("pipeline.learned" if "pipeline" in saved else "pipeline."):
+            continue
         # A path may be spelled in several ways.
         if name in ("data", "init") and kept and value and Path(kept).resolve() == Path(value).resolve():
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +16,9 @@ from safetensors import safe_open
 
 from waypost.agents import algorithm
 from waypost.agents.agent import Agent, Algorithm, Memory, Spec
+from waypost.agents.window import acting
+from waypost.data.observations import observe, with_means
+from waypost.data.pipeline import Reading
 from waypost.errors import WaypostError
 from waypost.files import read_arrays, reading, write_arrays, write_json
 from waypost.schema import build, shown
@@ -38,9 +42,26 @@ class Policy:
     spec: Spec
     agent: Agent
     seed: int = 0
+    reading: Reading | None = None
+    """How the data it learned from were read: names, categories, means for missing values."""
+
+    @cached_property
+    def actor(self) -> Agent:
+        """The agent as it acts in an environment, one observation at a time."""
+        return acting(self.agent, self.spec)
+
+    def observation(self, row: Mapping[str, Any]) -> np.ndarray:
+        """An observation from the columns of a log, by name, treated as the data were that it learned from.
+
+        Text becomes its category, what is missing its mean, and a time stamp the hour of the day.
+        """
+        return observe(row, self.spec.observation_names, self.reading or Reading(), self.spec.history)
 
     def act(self, observations: ArrayLike) -> np.ndarray:
-        """Actions for one observation or a batch of them; for agents that remember, see `act_with_memory`."""
+        """Actions for one observation or a batch of them; for agents that remember, see `act_with_memory`.
+
+        An agent with a history takes all its rows side by side here, the oldest first.
+        """
         if type(self.agent).start is not Agent.start:
             raise WaypostError(
                 f"a {self.algorithm} agent remembers its episode: use `start`, `act_with_memory` and `receive`"
@@ -57,19 +78,20 @@ class Policy:
 
     def start(self, episodes: int, goal: ArrayLike | None = None) -> Memory:
         """What to remember at the beginning of a batch of episodes; `goal`: where to go, for agents that are told."""
-        return self.agent.start(episodes, None if goal is None else jnp.asarray(goal, jnp.float32))
+        return self.actor.start(episodes, None if goal is None else jnp.asarray(goal, jnp.float32))
 
     def act_with_memory(self, observations: ArrayLike, memory: Memory) -> tuple[np.ndarray, Memory]:
         """Actions for a batch of observations, and what to remember for the next step."""
-        actions, memory = self._functions["act"](self.agent, self._rows(observations)[0], memory)
+        rows = self._rows(observations, self.spec.observation_size // self.spec.history)[0]
+        actions, memory = self._functions["act"](self.actor, rows, memory)
         return np.asarray(actions), memory
 
     def receive(self, memory: Memory, rewards: ArrayLike) -> Memory:
         """Take note of the rewards the last actions of a batch of episodes earned, for agents that use them."""
-        return self.agent.receive(memory, jnp.asarray(rewards, jnp.float32))
+        return self.actor.receive(memory, jnp.asarray(rewards, jnp.float32))
 
     def _ask(self, what: str, observations: ArrayLike) -> np.ndarray:
-        rows, single = self._rows(observations)
+        rows, single = self._rows(observations, self.spec.observation_size)
         answer = np.asarray(self._functions[what](self.agent, rows, ())[0])
         return answer[0] if single else answer
 
@@ -81,16 +103,17 @@ class Policy:
             "guide": jax.jit(lambda agent, rows, _: (agent.guide(rows),)),
         }
 
-    def _rows(self, observations: ArrayLike) -> tuple[np.ndarray, bool]:
-        rows = np.asarray(observations, np.float32)
+    def _rows(self, observations: ArrayLike, size: int) -> tuple[np.ndarray, bool]:
+        rows, history = np.asarray(observations, np.float32), self.spec.history
         single = rows.ndim == 1
         rows = rows[None] if single else rows
-        if rows.ndim != 2 or rows.shape[1] != self.spec.observation_size:
+        if rows.ndim != 2 or rows.shape[1] != size:
+            way = f" ({history} rows of {size // history} side by side, the oldest first; or one by one with `start` "
+            way = f"{way}and `act_with_memory`)" if history > 1 and size == self.spec.observation_size else ""
             raise WaypostError(
-                f"observations have shape {np.shape(observations)}; this agent takes "
-                f"({self.spec.observation_size},) or (batch, {self.spec.observation_size})"
+                f"observations have shape {np.shape(observations)}; this agent takes ({size},) or (batch, {size}){way}"
             )
-        return rows, single
+        return with_means(rows, self.spec.observation_names[-size:], self.reading), single
 
     # -- on disk --------------------------------------------------------------------------------
 
@@ -115,7 +138,7 @@ def save_policies(policies: list[Policy], folder: str | Path) -> Path:
     folder, first = Path(folder), policies[0]
     for policy in policies:
         write_arrays(folder / f"seed-{policy.seed}.safetensors", flatten(policy.agent, "agent"))
-    record = {
+    record: dict[str, Any] = {
         "format": 1,
         "algorithm": first.algorithm,
         "config": asdict(first.config),
@@ -123,6 +146,8 @@ def save_policies(policies: list[Policy], folder: str | Path) -> Path:
         "missing": missing_parts(first.agent),
         "seeds": [policy.seed for policy in policies],
     }
+    if first.reading is not None:
+        record["reading"] = asdict(first.reading)
     write_json(folder / "policy.json", record)
     return folder
 
@@ -136,6 +161,7 @@ class Record(TypedDict):
     spec: dict[str, Any]
     missing: list[str]
     seeds: list[int]
+    reading: NotRequired[dict[str, Any]]
 
 
 def load_policies(folder: str | Path) -> list[Policy]:
@@ -155,6 +181,7 @@ def load_policies(folder: str | Path) -> list[Policy]:
         chosen = algorithm(record["algorithm"])
         config: Any = build(record["config"], chosen.config_type, "config")
         spec = Spec.from_json(record["spec"])
+        how = build(record["reading"], Reading, "reading") if "reading" in record else None
         files = {seed: folder / f"seed-{seed}.safetensors" for seed in check_seeds(record["seeds"])}
     except WaypostError as error:
         raise WaypostError(f"{place}: not a policy of this version of Waypost ({error})") from None
@@ -167,7 +194,7 @@ def load_policies(folder: str | Path) -> list[Policy]:
     except Exception as error:  # whatever comes of a stranger's numbers while shapes are worked out
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise WaypostError(f"{place}: not a policy of this version of Waypost ({reason})") from None
-    return [Policy(record["algorithm"], config, spec, _read(like, file), seed) for seed, file in files.items()]
+    return [Policy(record["algorithm"], config, spec, _read(like, file), seed, how) for seed, file in files.items()]
 
 
 def _read(like: Agent, file: Path) -> Agent:

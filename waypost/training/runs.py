@@ -95,7 +95,7 @@ def evaluate(
     )
     begun = time.monotonic()
     found = rollouts(
-        [policy.agent for policy in policies],
+        [policy.actor for policy in policies],
         task,
         protocol.episodes,
         protocol.seed,

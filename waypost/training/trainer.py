@@ -19,9 +19,11 @@ import numpy as np
 
 from waypost.agents import able
 from waypost.agents.agent import Algorithm, Arrays, Spec, Stage
+from waypost.agents.window import acting
 from waypost.data.dataset import Dataset
 from waypost.data.inspection import doubts
 from waypost.data.large import Choice, obtain
+from waypost.data.names import joined
 from waypost.data.rewards import learning_rewards
 from waypost.data.sources import load
 from waypost.data.stream import Stream, sample
@@ -62,6 +64,8 @@ def train(
     algorithm   "por", "bc", ... (`waypost list`)
     data        a name, a file, a folder, a table or arrays in memory, or a Dataset: see `waypost.load`
     columns     a `Columns`: which fields of the data play which role, where their names do not say it
+    pipeline    a `Pipeline`: missing values, text, time stamps, history, a reward as an expression
+    reward      a function from the columns by name to a reward for each row, see `waypost.load`
     env         task to evaluate on; by default the one the data belong to, "none" for no simulator
     rewards     "task" (as the task says), "recorded", "goal", "centred-goal" or "return-range"
     steps       updates; by default the preset's
@@ -76,8 +80,11 @@ def train(
     resume      continue with what the directory holds: an unfinished run, a finished one, or nothing yet
     callbacks   a list of `Callback`: told of every log and evaluation, and may stop the run (docs/track.md)
     """
-    if not isinstance(data, str | Path):
-        data = load(data, options.pop("columns", None))
+    reward, together = options.pop("reward", None), isinstance(data, list | tuple)
+    if reward is not None or not (together or isinstance(data, str | Path)):
+        data = load(data, options.pop("columns", None), pipeline=options.pop("pipeline", None), reward=reward)
+    elif together:
+        data = joined(data)
     return execute(plan(algorithm, data, **options), data, out, resume, callback)
 
 
@@ -131,7 +138,11 @@ class _Training:
     def __init__(self, planned: Plan[Any], data: str | Path | Dataset, directory: Path | None, callback: Callback):
         self.plan, self.directory, self.callback = planned, directory, callback
         self.task = find_task(planned.task) if planned.task else None
-        dataset, self.streamed = obtain(data, planned.columns, self._stream_choice(), _device_room, callback.recording)
+        choice, recording = self._stream_choice(), callback.recording
+        dataset, self.streamed = obtain(data, planned.columns, choice, _device_room, recording, planned.pipeline)
+        if dataset.reading is not None:
+            self.plan = replace(planned, pipeline=dataset.reading.pipeline)
+        self.reading = dataset.reading
         self.fingerprint = dataset.fingerprint()
         chosen = able(dataset, planned.algorithm, self.streamed).load()
         columns, self.spec = self._columns(chosen, dataset)
@@ -140,7 +151,7 @@ class _Training:
         del dataset
         donor = donor_of(planned)
         if donor is not None and self.spec.action_size is None:
-            names = ("action_size", "action_low", "action_high", "action_count")
+            names = ("action_size", "action_low", "action_high", "action_count", "action_names")
             self.spec = replace(self.spec, **{name: getattr(donor.spec, name) for name in names})
         self.algorithm: Algorithm = chosen(planned.config, self.spec, planned.steps)
         check_steps(self.algorithm, planned.log_every)
@@ -157,7 +168,7 @@ class _Training:
         """Where and why a callback ended the training before its last step."""
         self.beside: Evaluations | None = None
         if self.task is not None and self._can_act(agent):
-            check(agent, self.task)
+            check(acting(agent, self.spec), self.task)
             self.beside = Evaluations(self.task, planned.evaluation, planned.seeds)
         self.metric_names = self.learner.metric_names(lambda stage: self._steps(stage, 0))
 
@@ -251,7 +262,7 @@ class _Training:
         if self.beside is None or done or not (last or self._due()):
             return False
         self._take_evaluation(wait=True)
-        self.beside.begin(self.learner.step, self.learner.agents)
+        self.beside.begin(self.learner.step, [acting(agent, self.spec) for agent in self.learner.agents])
         return True
 
     def _take_evaluation(self, wait: bool) -> None:
@@ -349,7 +360,7 @@ class _Training:
     def _finish(self) -> Run:
         planned = self.plan
         policies = [
-            Policy(planned.algorithm, planned.config, self.spec, agent, seed)
+            Policy(planned.algorithm, planned.config, self.spec, agent, seed, self.reading)
             for seed, agent in zip(planned.seeds, self.learner.agents, strict=True)
         ]
         per_seed = last_evaluations(self.evaluations, planned)

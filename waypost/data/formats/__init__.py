@@ -10,8 +10,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from waypost.data.columns import Fields
 from waypost.data.dataset import Dataset
+from waypost.data.names import PACKED
+from waypost.data.pipeline import Pipeline
 from waypost.data.roles import Columns
+from waypost.data.table import Reward
 from waypost.errors import WaypostError
 from waypost.files import parsing, reading
 from waypost.resources import require
@@ -38,11 +42,24 @@ class Format:
             require(self.needs, self.module, f"{purpose} {self.title}")
         return import_module(f"{__name__}.{self.module}")
 
-    def read(self, path: Path, columns: Columns) -> Dataset:
+    def read(
+        self, path: Path, columns: Columns, pipeline: Pipeline | None = None, reward: Reward | None = None
+    ) -> Dataset:
         """The data, with actions discrete or continuous as `columns` say; NaN may still be in them."""
         code = self.code(f"{path}: reading")
         with self._reading(path):
-            return columns.declared(code.read(path, columns))
+            return columns.declared(code.read(path, columns, pipeline or Pipeline(), reward))
+
+    @contextmanager
+    def fields(self, path: Path, pipeline: Pipeline) -> Iterator[Fields]:
+        """How to get the array of each field of a file; nothing for formats whose fields have fixed roles."""
+        code = self.code(f"{path}: reading")
+        with self._reading(path):
+            if not hasattr(code, "opened"):
+                yield {}
+                return
+            with code.opened(path, pipeline) as (fields, _):
+                yield fields
 
     def task(self, path: Path) -> str | None:
         """The task the rewards belong to, without reading the rows."""
@@ -61,7 +78,14 @@ FILES = (
     Format("npz", "an .npz file", (".npz",), "npz"),
     Format("HDF5", "an HDF5 file", (".hdf5", ".h5"), "hdf5", "h5py"),
     Format("Parquet", "a Parquet file", (".parquet",), "tables", "pyarrow"),
-    Format("CSV", "a CSV file with a header line", (".csv",), "tables", "pyarrow", writes=False),
+    Format(
+        "CSV",
+        "a CSV file with a header line",
+        (".csv", ".tsv", ".csv.gz", ".csv.zst", ".tsv.gz", ".tsv.zst"),
+        "tables",
+        "pyarrow",
+        writes=False,
+    ),
 )
 BY_SUFFIX = {suffix: each for each in FILES for suffix in each.suffixes}
 SUFFIXES = ", ".join(BY_SUFFIX)
@@ -69,6 +93,12 @@ TABLE = Format("a table", "a table", (), "tables", "pyarrow")
 """Of pandas or pyarrow, in memory."""
 MINARI = Format("Minari", "a Minari data set", (), "minari", "minari")
 """A folder, not a file."""
+
+
+def suffix_of(path: Path) -> str:
+    """What the name of a file ends in, with what comes before .gz and .zst."""
+    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
+    return "".join(suffixes) if suffixes and suffixes[-1] in PACKED else path.suffix.lower()
 
 
 def minari_folder(path: Path) -> Path | None:
@@ -87,6 +117,6 @@ def writing(path: str | Path) -> Iterator[None]:
 
 def inside(folder: Path, entry: Path) -> Path:
     """The entry of a folder of data, unless it is a link to somewhere else: a folder given away holds its own data."""
-    if entry.is_symlink() and not entry.resolve().is_relative_to(folder.resolve()):
+    if not entry.resolve().is_relative_to(folder.resolve()):
         raise WaypostError(f"{entry}: is a link that leads out of the folder; put the file itself there")
     return entry

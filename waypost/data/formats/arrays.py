@@ -11,7 +11,9 @@ import numpy as np
 
 from waypost.data.columns import Fields, build, infer_discrete, merge_final_states, unchecked
 from waypost.data.dataset import Dataset
+from waypost.data.pipeline import Pipeline
 from waypost.data.roles import Columns
+from waypost.data.table import Reward
 from waypost.data.validation import MOST_ACTIONS
 
 MARK = "waypost"
@@ -22,22 +24,24 @@ BOUNDS = ("action_low", "action_high")
 
 
 def readers(
-    opened: Callable[[Path], AbstractContextManager[tuple[Fields, Any]]],
-) -> tuple[Callable[[Path, Columns], Dataset], Callable[[Path], str | None]]:
+    opened: Callable[[Path, Pipeline], AbstractContextManager[tuple[Fields, Any]]],
+) -> tuple[Callable[[Path, Columns, Pipeline, Reward | None], Dataset], Callable[[Path], str | None]]:
     """How files are read, and their task without the rows, where `opened` gives a file's arrays and facts."""
 
-    def read(path: Path, columns: Columns) -> Dataset:
-        with opened(path) as (arrays, facts):
-            return from_arrays(arrays, columns, str(path), facts)
+    def read(path: Path, columns: Columns, pipeline: Pipeline, reward: Reward | None) -> Dataset:
+        with opened(path, pipeline) as (arrays, facts):
+            return from_arrays(arrays, columns, str(path), facts, pipeline, reward)
 
     def task(path: Path) -> str | None:
-        with opened(path) as (_, facts):
+        with opened(path, Pipeline()) as (_, facts):
             return task_of(facts)
 
     return read, task
 
 
-def from_arrays(arrays: Fields, columns: Columns, name: str, facts: Any) -> Dataset:
+def from_arrays(
+    arrays: Fields, columns: Columns, name: str, facts: Any, pipeline: Pipeline, reward: Reward | None
+) -> Dataset:
     """A Dataset of a file's arrays; `facts` are those of `facts_of`, if the file is one of ours."""
     if facts is not None and not columns.roles:
         return ours(arrays, facts, name)
@@ -47,7 +51,8 @@ def from_arrays(arrays: Fields, columns: Columns, name: str, facts: Any) -> Data
         if "maze2d" in name.lower() and "timeouts" in arrays:
             return _maze2d(arrays, name)
     known = _present(arrays, *BOUNDS, "next_valid")
-    return build(arrays, columns, name, **known, **known_count(facts, columns))
+    known |= known_count(facts, columns)
+    return build(arrays, columns, name, pipeline=pipeline, reward=reward, **known)
 
 
 def _present(arrays: Fields, *names: str) -> dict[str, Any]:
@@ -68,12 +73,14 @@ def rows_of(dataset: Dataset) -> dict[str, np.ndarray]:
 
 def facts_of(dataset: Dataset) -> dict[str, Any]:
     """What there is to know of the data besides the rows, as JSON."""
-    return {
+    facts = {
         "task": dataset.task,
         "observation_names": list(dataset.observation_names),
         "action_count": dataset.action_count,
         "columns": list(rows_of(dataset)),
     }
+    facts |= {"action_names": list(dataset.action_names)} if dataset.action_names else {}
+    return facts | ({"history": dataset.history} if dataset.history > 1 else {})
 
 
 def complete(facts: Any, arrays: Container[str]) -> None:
@@ -88,11 +95,17 @@ def read_facts(facts: Any) -> dict[str, Any]:
     """The facts of a file, as arguments of `Dataset.from_arrays`."""
     if not isinstance(facts, dict):
         raise ValueError("its facts are not an object with names")
-    task, names, count = facts.get("task"), facts.get("observation_names", []), facts.get("action_count")
-    if not isinstance(task, str | None) or not isinstance(names, list):
-        raise ValueError("task and observation_names must be text")
-    if not all(isinstance(name, str) for name in names):
-        raise ValueError("task and observation_names must be text")
+    task, count, history = facts.get("task"), facts.get("action_count"), facts.get("history", 1)
+    names: dict[str, tuple[str, ...]] = {}
+    for side in ("observation_names", "action_names"):
+        found = facts.get(side, [])
+        if not isinstance(task, str | None) or not isinstance(found, list):
+            raise ValueError(f"task and {side} must be text")
+        if not all(isinstance(name, str) for name in found):
+            raise ValueError(f"task and {side} must be text")
+        names[side] = tuple(found)
+    if not isinstance(history, int) or isinstance(history, bool):
+        raise ValueError("history must be a whole number")
     if task is not None and ":" in task:
         # Gymnasium imports what stands before a colon; the giver of a file must not choose code to run.
         raise ValueError(f"the task {task[:80]!r} names a module; name it yourself with --env")
@@ -100,7 +113,7 @@ def read_facts(facts: Any) -> dict[str, Any]:
         raise ValueError("action_count must be a whole number")
     if count is not None and abs(count) > MOST_ACTIONS:
         raise ValueError(f"action_count must be at most {MOST_ACTIONS}")
-    return {"task": task, "observation_names": tuple(names), "action_count": count}
+    return {"task": task, **names, "action_count": count, "history": history}
 
 
 def known_count(facts: Any, columns: Columns) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from waypost.data.columns import Fields
 from waypost.data.dataset import Dataset
 from waypost.data.formats.arrays import MARK, facts_of, readers, rows_of
 from waypost.data.formats.sizes import LARGEST_FACTS, MOST_FIELDS, Claims, few_empty, few_fields
+from waypost.data.pipeline import Pipeline
 from waypost.errors import WaypostError
 from waypost.files import replacing
 
@@ -29,7 +30,7 @@ SMALL_CHUNK = 1 << 17
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[Fields, Any]]:
+def opened(path: Path, pipeline: Pipeline) -> Iterator[tuple[Fields, Any]]:
     """The arrays by their path in the file, and the facts if it is one of ours."""
     claims, arrays = Claims(path), dict[str, Any]()
 
@@ -134,7 +135,7 @@ def _facts(file: h5py.File) -> Any:
     return json.loads(file.attrs[MARK])
 
 
-read, task = readers(_opened)
+read, task = readers(opened)
 
 
 class Unfailing:

@@ -25,7 +25,9 @@ from waypost.data.formats import inside, minari_folder
 from waypost.data.formats.arrays import MARK, facts_of, read_facts, task_of
 from waypost.data.formats.hdf5 import Unfailing, claim, visit_arrays
 from waypost.data.formats.sizes import Claims
+from waypost.data.pipeline import Pipeline
 from waypost.data.roles import Columns
+from waypost.data.table import Reward
 from waypost.data.validation import MOST_ACTIONS
 from waypost.errors import WaypostError
 from waypost.files import make_folder, remove_folders, unused_name
@@ -66,7 +68,7 @@ def stored(name: str) -> Path:
     return folder
 
 
-def read(path: Path, columns: Columns) -> Dataset:
+def read(path: Path, columns: Columns, pipeline: Pipeline, reward: Reward | None) -> Dataset:
     folder, metadata = _metadata(path)
     for space in ("observation_space", "action_space"):
         # Minari would make the environment to find out, and that may run anything.

@@ -18,6 +18,7 @@ from waypost.data.columns import Fields
 from waypost.data.dataset import Dataset
 from waypost.data.formats.arrays import MARK, facts_of, readers, rows_of
 from waypost.data.formats.sizes import LARGEST_FACTS, MOST_FIELDS, Claims, few_empty, few_fields
+from waypost.data.pipeline import Pipeline
 from waypost.files import replacing
 
 LONGEST_HEADER = 1 << 14
@@ -29,7 +30,7 @@ PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[Fields, Any]]:
+def opened(path: Path, pipeline: Pipeline) -> Iterator[tuple[Fields, Any]]:
     """The arrays by name, and the facts if the file is one of ours."""
     claims = Claims(path)
     with path.open("rb") as stream, archive(stream) as entries:
@@ -84,7 +85,7 @@ def _values(claims: Claims, entries: zipfile.ZipFile, entry: zipfile.ZipInfo) ->
     return values
 
 
-read, task = readers(_opened)
+read, task = readers(opened)
 
 
 def write(dataset: Dataset, path: Path, progress: object = None) -> None:

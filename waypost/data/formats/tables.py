@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import zlib
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,13 +14,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import csv, parquet as pq
+from pyarrow import parquet as pq
 
-from waypost.data.columns import build
+from waypost.data.columns import Fields, build
 from waypost.data.dataset import Dataset
+from waypost.data.formats import suffix_of
 from waypost.data.formats.arrays import BOUNDS, MARK, facts_of, known_count, ours, rows_of, task_of
+from waypost.data.formats.csv import read_csv
 from waypost.data.formats.sizes import ALWAYS, LARGEST_FACTS, MOST_FIELDS, Claims, few_fields
+from waypost.data.pipeline import Pipeline
 from waypost.data.roles import Columns
+from waypost.data.table import Reward
 from waypost.errors import WaypostError
 from waypost.files import replacing
 
@@ -26,21 +32,28 @@ ROWS_PER_GROUP = 1 << 17
 CHECKSUM = f"{MARK}.checksum"
 MOST_PIECES = 20 * MOST_FIELDS
 """Columns of row groups in a Parquet file."""
-LONGEST_LINE = 1 << 20
-"""Bytes of the first line of a CSV file; Arrow reads no longer ones."""
 WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT96": 12}
 """Bytes of a number; others have eight, and text as many as the file holds at least."""
 
 
-def read(path: Path, columns: Columns) -> Dataset:
+@contextmanager
+def opened(path: Path, pipeline: Pipeline) -> Iterator[tuple[Fields, Any]]:
+    """The columns by name, and the facts if the file is one of ours."""
+    table, _ = _table(path, pipeline)
+    yield fields_of(table, str(path)), _facts(table.schema)
+
+
+def read(path: Path, columns: Columns, pipeline: Pipeline, reward: Reward | None) -> Dataset:
+    table, notes = _table(path, pipeline)
+    return from_table(table, columns, str(path), pipeline, reward, notes)
+
+
+def _table(path: Path, pipeline: Pipeline) -> tuple[Any, Sequence[str]]:
+    """A file as a table, and what was decided to read it."""
     # An open file and no path: Arrow would go to the network for some.
     with path.open("rb") as stream:
-        if path.suffix.lower() == ".csv":
-            few_fields(stream.readline(LONGEST_LINE).count(b","))
-            # A digit and a comma become a number of eight bytes.
-            Claims(path).add("its table", 4 * Claims(path).size, Claims(path).size)
-            stream.seek(0)
-            return from_table(csv.read_csv(stream), columns, str(path))
+        if suffix_of(path) != ".parquet":
+            return read_csv(path, stream, pipeline)
         footer = pq.read_metadata(stream)
         few_fields(footer.num_columns)
         Claims(path).add("its table", _unpacked(footer), Claims(path).size)
@@ -49,7 +62,7 @@ def read(path: Path, columns: Columns) -> Dataset:
         leaves = map(footer.schema.column, range(footer.num_columns))
         texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
         with pq.ParquetFile(stream, read_dictionary=texts, page_checksum_verification=True) as file:
-            return from_table(file.read(), columns, str(path))
+            return file.read(), ()
 
 
 def _unpacked(metadata: Any) -> int:
@@ -66,7 +79,7 @@ def _unpacked(metadata: Any) -> int:
 
 
 def task(path: Path) -> str | None:
-    if path.suffix.lower() == ".csv":
+    if suffix_of(path) != ".parquet":
         return None
     with path.open("rb") as stream:
         return task_of(_facts(pq.read_schema(stream)))
@@ -87,24 +100,41 @@ def _checksum(content: bytes) -> bytes:
     return f"{zlib.crc32(content):08x}".encode()
 
 
-def from_pandas(frame: Any, columns: Columns, name: str) -> Dataset:
+def of_pandas(frame: Any, name: str) -> Any:
+    """A pandas table as one of pyarrow's."""
     try:
-        return from_table(pa.Table.from_pandas(frame, preserve_index=False), columns, name)
+        return pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowException, TypeError) as error:
         raise WaypostError(f"{name}: {' '.join(str(error).split())}") from None
 
 
-def from_table(table: Any, columns: Columns, name: str) -> Dataset:
+def from_table(
+    table: Any,
+    columns: Columns,
+    name: str,
+    pipeline: Pipeline,
+    reward: Reward | None = None,
+    notes: Sequence[str] = (),
+) -> Dataset:
     """A Dataset of a pyarrow table."""
-    names, facts = table.column_names, _facts(table.schema)
+    fields, facts = fields_of(table, name), _facts(table.schema)
+    if facts is None or columns.roles:
+        integers, known = partial(_holds_integers, table.schema), known_count(facts, columns)
+        how: dict[str, Any] = {"pipeline": pipeline, "reward": reward, "notes": notes}
+        # A cell that holds NaN is not empty: somebody computed it.
+        how["cells"] = [each.name for each in table.schema if not _is_list(each.type) and table[each.name].null_count]
+        how["dates"] = [each.name for each in table.schema if pa.types.is_temporal(each.type)]
+        return build(fields, columns, name, integers, **how, **known)
+    bounds = {bound: np.asarray(facts[bound], np.float32) for bound in BOUNDS if facts.get(bound) is not None}
+    return ours(fields, facts, name, **bounds)
+
+
+def fields_of(table: Any, name: str) -> Fields:
+    names = table.column_names
     if len(set(names)) < len(names):
         twice = [each for each, times in Counter(names).items() if times > 1]
         raise WaypostError(f"{name}: more than one column is called {twice[0]!r}; rename them")
-    fields = {field: partial(_values, table.column(field), field, name) for field in names}
-    if facts is None or columns.roles:
-        return build(fields, columns, name, partial(_holds_integers, table.schema), **known_count(facts, columns))
-    bounds = {bound: np.asarray(facts[bound], np.float32) for bound in BOUNDS if facts.get(bound) is not None}
-    return ours(fields, facts, name, **bounds)
+    return {field: partial(_values, table.column(field), field, name) for field in names}
 
 
 def _values(column: Any, field: str, name: str) -> np.ndarray:

@@ -11,18 +11,33 @@ from collections.abc import Sequence
 import numpy as np
 
 from waypost.data.dataset import Dataset
-from waypost.data.inspection.checks import QUICK, THOROUGH, not_finite, repeated
+from waypost.data.inspection.checks import QUICK, READER, THOROUGH, not_finite, repeated
+from waypost.data.inspection.dynamics import delayed_rewards, effects
 from waypost.data.inspection.findings import LEVELS, Inspection, Spread, Support
+from waypost.data.inspection.logs import categories, cheap_failure, drift, late_rewards, near_duplicates, sentinels
 from waypost.data.inspection.measurements import Measurements, infinities_as_nan, repeated_rows
+from waypost.data.pipeline import Pipeline
 from waypost.data.roles import Columns
 from waypost.data.sources import Source, read
+from waypost.data.table import Reward
+
+SOON = (*QUICK, sentinels, cheap_failure)
+"""What training checks before it begins."""
+ALL = (*SOON, *THOROUGH, categories, late_rewards, delayed_rewards, effects, near_duplicates, drift)
 
 
-def inspect(source: Source, supports: Sequence[Support] = (), columns: Columns | None = None) -> Inspection:
+def inspect(
+    source: Source,
+    supports: Sequence[Support] = (),
+    columns: Columns | None = None,
+    *,
+    pipeline: Pipeline | None = None,
+    reward: Reward | None = None,
+) -> Inspection:
     """Inspect data: facts, statistics of every column, and findings with what to do about them.
 
-    `source` and `columns` are those of `load`, but NaN and infinities are findings here, not a refusal. `supports`,
-    which algorithms can learn from the data, is passed on.
+    `source`, `columns`, `pipeline` and `reward` are those of `load`, but NaN and infinities are findings here, not a
+    refusal. `supports`, which algorithms can learn from the data, is passed on.
 
         found = waypost.inspect("log.csv")
         print(found.verdict)
@@ -31,11 +46,11 @@ def inspect(source: Source, supports: Sequence[Support] = (), columns: Columns |
 
     `found.facts()` is the summary as pairs of words, `found.columns` the statistics, `found.to_json()` all of it.
     """
-    dataset = read(source, columns)
+    dataset = read(source, columns, pipeline=pipeline, reward=reward)
     broken = list(not_finite(Measurements(dataset)))
     data = Measurements(infinities_as_nan(dataset) if broken else dataset)
     repeats = repeated_rows(dataset)
-    checked = (finding for check in (*QUICK, *THOROUGH) for finding in check(data))
+    checked = (finding for check in ALL for finding in check(data))
     found = [*broken, *checked, *repeated(repeats, len(dataset))]
     rewards, lengths = data.rewards, Spread.of(dataset.episode_lengths)
     assert lengths is not None
@@ -63,5 +78,5 @@ def inspect(source: Source, supports: Sequence[Support] = (), columns: Columns |
 def doubts(dataset: Dataset) -> list[str]:
     """What to say once before training on these data: the reader's notes, and warnings that are quick to find."""
     data = Measurements(dataset)
-    found = (finding for check in QUICK for finding in check(data))
-    return [str(finding) for finding in found if finding.level == "warning" or finding.what == "reader"]
+    found = (finding for check in SOON for finding in check(data))
+    return [str(finding) for finding in found if finding.level == "warning" or finding.what in READER]

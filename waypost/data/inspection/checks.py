@@ -15,6 +15,10 @@ from waypost.data.inspection.findings import Finding, Level, percent
 from waypost.data.inspection.measurements import SAMPLE, STRIP, Measurements, ranges
 from waypost.data.validation import bad_rows, blocks
 
+TIMES = {"time stamp": "time-stamps", "gaps of": "time-gaps", "steps of time": "time-steps"}
+"""What readers say about time, by the name it goes by."""
+READER = {"reader", *TIMES.values()}
+"""Names of what readers had to decide."""
 SHOWN = 5
 """Row numbers or names a finding lists."""
 LARGE = 1e4
@@ -49,7 +53,8 @@ def no_signal(dataset: Dataset) -> str:
 
 def _reader(data: Measurements) -> Iterator[Finding]:
     for note in data.dataset.notes:
-        yield finding("reader", 0, note=note)
+        known = next((name for words, name in TIMES.items() if words in note), "reader")
+        yield finding(known, 0, note=note)
 
 
 def _rewards(data: Measurements) -> Iterator[Finding]:
@@ -165,7 +170,7 @@ def _unknown(data: Measurements) -> Iterator[Finding]:
 
 
 QUICK = (_reader, _rewards, _outside, _discrete, _unused, _dead, _scales, _motion, _endings, _unknown)
-"""What training checks before it begins."""
+"""What costs next to nothing to check."""
 
 
 def _sparse(data: Measurements) -> Iterator[Finding]:

@@ -35,7 +35,8 @@ class Measurements:
         """Names of the observation columns."""
         # "action 0" is the first of the discrete actions.
         numbers = [""] if dataset.action_count is not None else [f" {i}" for i in range(dataset.action_size or 0)]
-        self.actions = [f"action{number}" for number in numbers]
+        named = dataset.action_count is None and dataset.action_names
+        self.actions = list(dataset.action_names) if named else [f"action{number}" for number in numbers]
         """Names of the action columns."""
 
     @cached_property
@@ -48,6 +49,16 @@ class Measurements:
     def ranges(self) -> tuple[Floats, Floats]:
         """Smallest and largest value of each observation column."""
         return ranges(self.dataset.observations)
+
+    @cached_property
+    def scale(self) -> np.ndarray:
+        """Standard deviation of each observation column."""
+        rows = np.linspace(0, len(self.dataset) - 1, min(len(self.dataset), 10 * SAMPLE)).astype(np.int64)
+        values = self.dataset.observations[rows].astype(np.float64)
+        known, values = np.isfinite(values), np.nan_to_num(values)
+        count = np.maximum(known.sum(axis=0), 1)
+        mean = values.sum(axis=0) / count
+        return np.sqrt((known * (values - mean) ** 2).sum(axis=0) / count)
 
     @property
     def bounded(self) -> tuple[Floats, Floats, Floats] | None:
