@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 
 import equinox as eqx
 
@@ -72,4 +73,4 @@ class GuidedAgent(Agent):
         if not isinstance(donor, GuidedAgent):
             raise WaypostError("parts of an agent with a guide can only come from another such agent: por or waypoint")
         parts = {name: getattr(self, name) or getattr(donor, name) for name in ("value_part", "guide_part", "executor")}
-        return type(self)(**parts)
+        return replace(self, **parts)

@@ -107,6 +107,18 @@ class Config(Settings):
     """Transitions per update."""
 
 
+class Projection(eqx.Module):
+    """Some directions of the scaled state."""
+
+    directions: Array
+    """(columns, coordinates)."""
+    lift: Array
+    """(coordinates, columns): back to the state that has these coordinates and nothing else."""
+
+    def __call__(self, scaled: Array) -> Array:
+        return scaled @ self.directions
+
+
 class Space(eqx.Module):
     """The coordinates of a waypoint: directions of the scaled state, or the whole of it; never trained."""
 
@@ -114,33 +126,31 @@ class Space(eqx.Module):
     """Of observations."""
     way: Scaling
     """Of the numbers that a waypoint is."""
-    directions: Array | None
-    """(columns, coordinates); None = every column is a coordinate."""
-    lift: Array | None
-    """(coordinates, columns): the state that has the coordinates and nothing else."""
+    projection: Projection | None
+    """None = every column is a coordinate."""
     form: Literal["state", "displacement"] = eqx.field(static=True)
 
     def coordinates(self, observations: Array) -> Array:
         """Where a state is: what V and the guide read."""
         scaled = self.scaling(observations)
-        return scaled if self.directions is None else scaled @ self.directions
+        return scaled if self.projection is None else self.projection(scaled)
 
     def rest(self, observations: Array) -> Array:
         """What is left of a state without its coordinates; all of it, where every column is one."""
         scaled = self.scaling(observations)
-        return scaled if self.directions is None else scaled - (scaled @ self.directions) @ self.lift
+        return scaled if self.projection is None else scaled - self.projection(scaled) @ self.projection.lift
 
     def encode(self, observations: Array, goals: Array) -> Array:
         """The way from states to goals as numbers to predict or to read."""
-        if self.directions is not None:
-            return self.way(((goals - observations) / self.scaling.std) @ self.directions)
+        if self.projection is not None:
+            return self.way(self.projection((goals - observations) / self.scaling.std))
         return self.way(goals - observations if self.form == "displacement" else goals)
 
     def decode(self, observations: Array, encoded: Array) -> Array:
         """The states the ways lead to; outside the coordinates they are as the states where the ways begin."""
         way = self.way.undo(encoded)
-        if self.directions is not None:
-            return observations + (way @ self.lift) * self.scaling.std
+        if self.projection is not None:
+            return observations + (way @ self.projection.lift) * self.scaling.std
         return observations + way if self.form == "displacement" else way
 
 
@@ -175,7 +185,7 @@ class Executor(ExecutorPart):
 
     def inputs(self, observations: Array, goals: Array) -> Array:
         columns = np.array(self.columns)
-        if self.space.directions is None:
+        if self.space.projection is None:
             s, goal = observations[:, columns], goals[:, columns]
             return jnp.concatenate([self.space.scaling(s), self.space.encode(s, goal)], axis=-1)
         read = self.space.scaling(observations) if self.reads_all else self.space.rest(observations)
@@ -202,9 +212,6 @@ class WaypointAgent(GuidedAgent):
 
         actions, memory = jax.vmap(draw)(inputs, memory)
         return executor.actions.action(actions), memory
-
-    def graft(self, donor: Agent) -> GuidedAgent:
-        return replace(super().graft(donor), action_noise=self.action_noise)
 
 
 class State(NamedTuple):
@@ -269,7 +276,7 @@ class Waypoint(Algorithm):
         space = _space(spec, config)
         size = len(spec.statistics["waypoint_mean"])
         inputs = config.executor_inputs or tuple(range(spec.observation_size))
-        whole = space.directions is None
+        whole = space.projection is None
         executor_space = _space(spec, config, inputs) if whole else space
         executor_size = len(inputs) + (len(inputs) if whole else size)
         value_key, guide_key, executor_key = jax.random.split(key, 3)
@@ -339,10 +346,11 @@ class Waypoint(Algorithm):
 
 def _space(spec: Spec, config: Config, columns: tuple[int, ...] | None = None) -> Space:
     """The coordinates of a waypoint, from the numbers that were taken from the data; or of columns."""
-    directions = lift = None
+    projection = None
     if "waypoint_directions" in spec.statistics:
         shape = (spec.observation_size, len(spec.statistics["waypoint_mean"]))
-        directions = jnp.asarray(np.asarray(spec.statistics["waypoint_directions"], np.float32).reshape(shape))
-        lift = jnp.asarray(np.asarray(spec.statistics["waypoint_lift"], np.float32).reshape(shape[::-1]))
+        directions = np.asarray(spec.statistics["waypoint_directions"], np.float32).reshape(shape)
+        lift = np.asarray(spec.statistics["waypoint_lift"], np.float32).reshape(shape[::-1])
+        projection = Projection(jnp.asarray(directions), jnp.asarray(lift))
     form: Literal["state", "displacement"] = "state" if config.waypoint == "state" else "displacement"
-    return Space(spec.scaling("observation", columns), spec.scaling("waypoint", columns), directions, lift, form)
+    return Space(spec.scaling("observation", columns), spec.scaling("waypoint", columns), projection, form)
