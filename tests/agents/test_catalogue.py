@@ -81,13 +81,17 @@ def test_what_an_algorithm_needs_is_read_from_its_entry() -> None:
 
 def test_an_algorithm_that_cannot_learn_says_who_can(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ALGORITHMS, "pusher", replace(ALGORITHMS["bc"], name="pusher", discrete=False))
-    with pytest.raises(WaypostError, match=r"^walk: pusher cannot learn from it: actions are dis.*: por, bc, [^;]*$"):
+    with pytest.raises(
+        WaypostError, match=r"^walk: pusher cannot learn .*: actions are dis.*: por, waypoint, bc, [^;]*$"
+    ):
         able(walk_choosing(), "pusher")
     with pytest.raises(
         WaypostError, match=r"; these can: .*por.*; if the actions are continuous, say --columns.choices 0$"
     ):
         able(replace(walk_choosing(), action_kind_declared=False), "pusher")
-    with pytest.raises(WaypostError, match=r"bc10 .*all data at once.*these can: por, bc, onestep.*or --stream never$"):
+    with pytest.raises(
+        WaypostError, match=r"bc10 .*all data.*these can: por, waypoint, bc, onestep.*or --stream never$"
+    ):
         able(walk(), "bc10", streamed=True)
     assert able(walk(), "bc10") is ALGORITHMS["bc10"]
     assert able(walk(), "pusher").name == "pusher"

@@ -123,6 +123,26 @@ def test_no_gradient_flows_through_the_weight() -> None:
     assert close(weighted, np.minimum(np.exp(3 * RESIDUALS), 100.0), rtol=1e-4)
 
 
+def test_standardised_residuals_have_mean_0_and_deviation_1_over_the_rows_that_count() -> None:
+    mask = np.arange(len(RESIDUALS)) % 3 > 0
+    counted = jnp.asarray(mask, jnp.float32)
+    result = np.asarray(losses.standardised(jnp.asarray(RESIDUALS, jnp.float32), counted))
+    chosen = RESIDUALS[mask]
+    assert close(result, (RESIDUALS - chosen.mean()) / chosen.std())
+    larger = losses.standardised(jnp.asarray(1000 * RESIDUALS + 7, jnp.float32), counted)
+    assert close(larger, result, rtol=1e-4, atol=1e-5)
+
+
+def test_residuals_that_are_all_alike_or_that_nobody_counts_stay_finite() -> None:
+    assert close(losses.standardised(jnp.full(4, 3.0), jnp.ones(4)), np.zeros(4))
+    assert np.isfinite(losses.standardised(jnp.asarray(RESIDUALS), jnp.zeros(len(RESIDUALS)))).all()
+
+
+def test_no_gradient_flows_through_standardised_residuals() -> None:
+    moved = gradient(lambda u: losses.standardised(u, jnp.ones(len(RESIDUALS))) * jnp.arange(10), RESIDUALS)
+    assert (moved == 0).all()
+
+
 # -- (6) and (7), the likelihood ---------------------------------------------------------------------------------
 
 

@@ -747,10 +747,10 @@ def test_a_graft_keeps_the_agents_own_parts() -> None:
     assert same(own.graft(trained(small(), walks(seed=1))), own)
 
 
-def test_a_graft_needs_another_por_agent() -> None:
+def test_a_graft_needs_another_agent_with_a_guide() -> None:
     config = bc.Config(hidden=(8,))
     other = compiled.init(bc.BC(config, bc.BC.prepare(config, walks())[1], 1)).agent
-    with pytest.raises(WaypostError, match="another POR agent"):
+    with pytest.raises(WaypostError, match="another such agent: por or waypoint"):
         built().graft(other)
 
 

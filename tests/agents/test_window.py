@@ -47,7 +47,7 @@ def test_an_episode_that_begins_again_has_no_past() -> None:
     actor = _Actor([Window(Echo(np.ones((), np.float32)), 2, 1)])
     fresh = actor.start(2)
     _, memory = actor.act(np.array([[1.0], [5.0]], np.float32), fresh)
-    memory = actor.receive(memory, np.zeros(2, np.float32), np.array([True, False]), fresh)
+    memory = actor.restart(actor.receive(memory, np.zeros(2, np.float32)), np.array([True, False]), fresh)
     actions, _ = actor.act(np.array([[2.0], [6.0]], np.float32), memory)
     assert actions.tolist() == [[2, 2], [5, 6]]
 

@@ -80,6 +80,50 @@ def test_data_without_any_real_next_state_are_refused(line: Dataset) -> None:
             guided_transitions(unknown, horizon, 0.9)
 
 
+def test_waypoints_lie_ahead_inside_the_episode_and_what_v_learns_from_too(line: Dataset) -> None:
+    arrays = prepare.waypoints(line, 3, 2, 0.5)
+    goals = guided_transitions(line, 3, 0.5)
+    assert arrays["ahead"].tolist() == [2, 2, 1, 0, 1, 0, 1, 0, 0, 0]
+    for name in ("aimed", "goal_rewards", "goal_discounts"):
+        assert np.array_equal(arrays[name][:8], goals[name][:8])
+    reached = arrays["next_observations"][np.arange(10) + arrays["ahead"]]
+    assert np.array_equal(reached[:8], goals["goals"][:8])
+    assert arrays["known"].tolist() == [1, 1, 1, 1, 1, 1, 1, 1, 0, 0]
+    assert arrays["value_ahead"].tolist() == [1, 1, 1, 0, 1, 0, 1, 0, 0, 0]
+    assert arrays["value_rewards"][:8].tolist() == [2, 3.5, 5, 4, 8, 6, 11, 8]
+    assert arrays["value_discounts"][:8].tolist() == [0.25, 0.25, 0, 0, 0.25, 0.5, 0.25, 0.5]
+
+
+def test_v_learns_from_a_terminal_whose_next_state_nobody_recorded_and_the_waypoint_stops_before() -> None:
+    data = Dataset.from_arrays(np.arange(4), actions=np.zeros(4), rewards=np.ones(4), terminals=np.array([0, 0, 0, 1]))
+    arrays = prepare.waypoints(data, 3, 3, 0.5)
+    assert arrays["aimed"].tolist() == [1, 1, 1, 0]
+    assert arrays["ahead"].tolist() == [2, 1, 0, 0]
+    assert arrays["known"].tolist() == [1, 1, 1, 1]
+    assert arrays["value_ahead"].tolist() == [2, 2, 1, 0]
+    assert arrays["value_discounts"].tolist() == [0.125, 0, 0, 0]
+    assert arrays["value_rewards"].tolist() == [1.75, 1.75, 1.5, 1]
+
+
+def test_waypoints_one_step_ahead_are_the_next_states(line: Dataset) -> None:
+    arrays, near = prepare.waypoints(line, 1, 1, 0.9), guided_transitions(line, 1, 0.9)
+    assert not arrays["ahead"].any()
+    assert not arrays["value_ahead"].any()
+    for name in ("aimed", "known"):
+        assert np.array_equal(arrays[name], near[name])
+    assert np.allclose(arrays["value_discounts"], near["discounts"])
+    assert np.array_equal(arrays["goal_rewards"], line.rewards)
+    assert np.shares_memory(arrays["next_observations"], line.next_observations)
+
+
+def test_waypoints_need_no_rewards_but_a_real_next_state(line: Dataset) -> None:
+    names = {"observations", "next_observations", "ahead", "aimed", "value_ahead", "known"}
+    assert set(prepare.waypoints(line.without_rewards(), 3, 3, 0.5)) == names
+    unknown = replace(line, next_valid=np.zeros(10, bool), ends=np.ones(10, bool))
+    with pytest.raises(WaypostError, match="no transition has a real next state; nothing to learn from"):
+        prepare.waypoints(unknown, 3, 3, 0.9)
+
+
 def test_transitions_are_the_rows_whose_next_state_is_known_or_does_not_matter(line: Dataset) -> None:
     arrays = prepare.transitions(line, 0.5)
     assert arrays["observations"][:, 0].tolist() == [0, 1, 2, 3, 10, 11, 20, 21]

@@ -12,8 +12,11 @@ import numpy as np
 import pytest
 from bounds import ask
 from leftovers import contents
+from samples import TINY, walk
 
+from waypost.agents.waypoint import Config, Waypoint
 from waypost.files import read_arrays, write_arrays
+from waypost.training.policy import Policy
 
 HUGE = "99999999999999999999"
 DEEP = "[" * 100_000 + "]" * 100_000
@@ -36,6 +39,10 @@ OPTIONS: dict[str, list[str]] = {
     "train por --data {data}": [
         "--value-hidden 99999999999", "--horizon 99999999999999", "--horizon 0", "--tau inf", "--tau nan",
         "--discount inf", "--inverse-temperature inf", f"--behaviour-steps {HUGE}",
+    ],
+    "train waypoint --data {data}": [
+        "--drift 2", "--drift nan", "--backup -1", f"--backup {HUGE}", "--action-noise -1", "--action-noise inf",
+        "--waypoint-columns 9", f"--waypoint-columns {HUGE}", "--executor-inputs 9",
     ],
     "demo --out {out}": [f"--steps {HUGE}", "--seeds 0", f"--seeds {HUGE}"],
     "compare --algos bc --steps 2 --out {out}": [
@@ -234,6 +241,48 @@ def test_a_policy_that_cannot_be(what: str, places: dict[str, Path]) -> None:
     POLICIES[what](record)
     path.write_text(json.dumps(record))
     ask(["evaluate", places["run"], "--episodes", 1]).refuses(places["run"])
+
+
+WAYPOINTS: dict[str, dict[str, Any]] = {
+    "no numbers": {"mean": [], "std": [], "directions": [], "lift": []},
+    "mean alone": {"std": None, "directions": None, "lift": None},
+    "more means": {"mean": [0.0, 0.0]},
+    "fewer deviations": {"std": []},
+    "a deviation of 0": {"std": [0.0]},
+    "more directions": {"directions": [1.0, 0.0, 0.0]},
+    "no directions": {"directions": None},
+    "no inverse": {"lift": None},
+    "text": {"directions": ["a", "b"]},
+    "not a number": {"lift": [float("nan"), 0.0]},
+    "a coordinate without directions": {"directions": None, "lift": None},
+    "none at all": dict.fromkeys(("mean", "std", "directions", "lift")),
+}
+
+
+@pytest.fixture
+def waypoint(places: dict[str, Path]) -> Path:
+    """The run's policy is one whose waypoint has a single coordinate."""
+    config = Config(**TINY, waypoint_columns=(0,))
+    spec = Waypoint.prepare(config, walk())[1]
+    path = places["run"] / "policy" / "policy.json"
+    Policy("waypoint", config, spec, Waypoint.build(config, spec)).save(path.parent)
+    return path
+
+
+@pytest.mark.parametrize("what", WAYPOINTS)
+def test_coordinates_that_cannot_be(what: str, waypoint: Path, places: dict[str, Path]) -> None:
+    record = json.loads(waypoint.read_text())
+    statistics = record["spec"]["statistics"]
+    assert len(statistics["waypoint_mean"]) == 1
+    statistics |= {f"waypoint_{name}": numbers for name, numbers in WAYPOINTS[what].items()}
+    record["spec"]["statistics"] = {name: numbers for name, numbers in statistics.items() if numbers is not None}
+    waypoint.write_text(json.dumps(record))
+    ask(["evaluate", places["run"], "--episodes", 1]).refuses(places["run"])
+
+
+def test_coordinates_that_can_be(waypoint: Path, places: dict[str, Path]) -> None:
+    assert Policy.load(waypoint.parent).agent.value_part.space.projection is not None  # type: ignore[attr-defined]
+    assert ask(["evaluate", places["run"], "--episodes", 1]).code == 0
 
 
 WEIGHTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {

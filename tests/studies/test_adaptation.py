@@ -106,6 +106,19 @@ def test_data_without_actions_make_the_same_guide(run: Path, tmp_path: Path) -> 
     assert same(adapted.run.policy.agent.guide_part, old.agent.guide_part)  # type: ignore[attr-defined]
 
 
+def test_a_waypoint_run_keeps_its_executor_and_learns_another_guide(tmp_path: Path, reward: str) -> None:
+    options = {**TINY, "horizon": 5, "action_noise": 0.5, "preset": "none"}
+    first = waypost.train("waypoint", "t-maze", steps=4, env="none", out=tmp_path / "run", **options)
+    adapted = waypost.adapt(tmp_path / "run", reward=f"{reward}:west", out=tmp_path / "new").run
+    old, new = first.policy.agent, Policy.load(tmp_path / "new").agent
+    assert same(new.executor, old.executor)  # type: ignore[attr-defined]
+    assert not same(new.guide_part, old.guide_part)  # type: ignore[attr-defined]
+    assert not same(new.value_part, old.value_part)  # type: ignore[attr-defined]
+    assert adapted.plan.config.training == "guide"
+    place = np.array([[-2.0, 0.0]], np.float32)
+    assert adapted.policy.act_with_memory(place, adapted.policy.start(1))[0].shape == (1, 2)
+
+
 @pytest.mark.slow
 def test_an_executor_that_reads_fewer_columns_serves_a_task_that_has_more(tmp_path: Path) -> None:
     """With and without the key: V and guide see three numbers, the executor the two it knows."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from waypost.agents.agent import Spec
 from waypost.agents.guided import GuidedAgent
 from waypost.agents.nets import Continuous, Direction, Scaling
 from waypost.agents.por import Config, Executor
+from waypost.agents.waypoint import Projection, Space
 from waypost.cli import main
 from waypost.data.dataset import Dataset
 from waypost.report.diagnosis import write_diagnosis
@@ -118,6 +120,36 @@ def test_every_measure_is_that_of_a_loop(world: Dataset, mistake: float) -> None
     assert np.allclose(found.measures["bound"], np.sum(parts, axis=0))
     assert found.holds == 1.0
     assert found.inverse_temperature == 7.0
+
+
+class Coordinates(East):
+    """The same guide, which speaks of the first two columns of three and leaves the last as it is."""
+
+    space: Space
+
+    def __call__(self, observations: Any) -> Any:
+        return observations + jnp.array([SPEED, 0.0, 0.0])
+
+
+def test_a_guide_that_speaks_of_some_coordinates_is_measured_in_these(world: Dataset) -> None:
+    """A third column that jumps about changes no distance between next states and goals, and no slope."""
+    jumps = np.random.default_rng(5).normal(0, 50, (2, ROWS, 1)).astype(np.float32)
+    wide = Dataset.from_arrays(
+        np.hstack([world.observations, jumps[0]]), np.hstack([world.next_observations, jumps[1]]), world.actions,
+        world.rewards, world.terminals, world.timeouts, action_low=LOW, action_high=HIGH, name="wide",
+    )  # fmt: skip
+    scaling = Scaling(*wide.observation_moments)
+    directions = jnp.asarray(np.eye(3)[:, :2], jnp.float32)
+    space = Space(scaling, Scaling(np.zeros(2), np.ones(2)), Projection(directions, directions.T), "displacement")
+    plain = policy()
+    agent: Any = GuidedAgent(plain.agent.value_part, Coordinates(space), plain.agent.executor)  # type: ignore[attr-defined]
+    subject = Policy("por", plain.config, replace(plain.spec, observation_size=3), agent)
+    found = diagnose(subject, wide, states=STATES, neighbours=NEIGHBOURS, seed=3).measures
+    expected = measured(world).measures
+    for name in ("guide_distance", "guide_to_data", "data_to_data", "executor_slope", "l3", "value_gain"):
+        assert np.allclose(found[name], expected[name], rtol=1e-3, atol=1e-4), name
+    # What could be done in a state depends on all of it: neighbours are still those in all columns.
+    assert not np.allclose(found["inverse_slope"], expected["inverse_slope"], rtol=0.1)
 
 
 def test_goals_in_the_data_are_near_and_goals_outside_are_not(world: Dataset) -> None:

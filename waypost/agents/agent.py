@@ -93,13 +93,23 @@ class Spec:
         for name, numbers in spec.statistics.items():
             if name.startswith(("observation_", "direction_")) and len(numbers) != spec.observation_size:
                 raise WaypostError(f"spec.statistics.{name} must have a number for each column of the observation")
-            if name in ("waypoint_directions", "waypoint_lift"):
-                needed = spec.observation_size * len(spec.statistics.get("waypoint_mean", ()))
-                if len(numbers) != needed:
-                    raise WaypostError(f"spec.statistics.{name} must have {needed} numbers, got {len(numbers)}")
             if name.endswith("_std") and min(numbers, default=1.0) <= 0:
                 raise WaypostError(f"spec.statistics.{name} must be more than 0")
+        spec._check_waypoint()
         return spec
+
+    def _check_waypoint(self) -> None:
+        """The coordinates of a waypoint are columns, or directions with their inverse: their numbers go together."""
+        counts = {name: len(numbers) for name, numbers in self.statistics.items() if name.startswith("waypoint_")}
+        size = self.observation_size
+        needed = {"waypoint_mean": size, "waypoint_std": size} if counts else {}
+        if "waypoint_directions" in counts or "waypoint_lift" in counts:
+            coordinates = max(counts.get("waypoint_mean", 0), 1)
+            needed = {"waypoint_mean": coordinates, "waypoint_std": coordinates}
+            needed |= {"waypoint_directions": coordinates * size, "waypoint_lift": coordinates * size}
+        for name, count in needed.items():
+            if counts.get(name, 0) != count:
+                raise WaypostError(f"spec.statistics.{name} must have {count} numbers, got {counts.get(name, 0)}")
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -148,6 +158,11 @@ class Agent(eqx.Module):
         `goal` is where the task wants them to go, for agents that must be told, where the task can say it.
         """
         return ()
+
+    @property
+    def remembers(self) -> bool:
+        """Whether it must be used with `start`: an action depends on more than the observation."""
+        return type(self).start is not Agent.start
 
     def receive(self, memory: Memory, rewards: Array) -> Memory:
         """Take note of the rewards the last actions earned."""

@@ -200,6 +200,10 @@ class WaypointAgent(GuidedAgent):
     def start(self, episodes: int, goal: Array | None = None) -> Memory:
         return jax.random.key_data(jax.random.split(jax.random.key(0), episodes)) if self.action_noise else ()
 
+    @property
+    def remembers(self) -> bool:
+        return self.action_noise > 0
+
     def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
         if not self.action_noise:
             return super().act(observations, memory)

@@ -76,7 +76,9 @@ def waypoint_statistics(
         mean, std = way_moments(ways)
         return {"waypoint_mean": mean, "waypoint_std": std}
     places = (arrays["observations"] / std) @ directions
-    directions = directions / np.maximum(places.std(axis=0), 1e-12)
+    spread = places.std(axis=0)
+    # A named column may never change; rounding is no change.
+    directions = directions / np.where(spread > 1e-9 * np.abs(places).max(axis=0), spread, 1.0)
     mean, spread = way_moments((ways / std) @ directions)
     return {
         "waypoint_directions": directions.ravel(),

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from waypost.agents.agent import Agent
 from waypost.errors import WaypostError
 from waypost.shipping.check import Answer, check
 from waypost.shipping.export import chosen, metadata
@@ -91,7 +90,7 @@ def load_served(run: Path, seed: int | None = None, data: Any = None) -> Served:
         stamp = stamp_of(run)
     policy, folder = chosen(run, seed)
     size, generator = policy.spec.observation_size, np.random.default_rng(0)
-    if type(policy.agent).start is not Agent.start:
+    if policy.agent.remembers:
         raise WaypostError(
             f"{run}: a {policy.algorithm} agent remembers its episode, and a service does not know which request "
             "belongs to which; `waypost export` writes it with its memory as inputs and outputs"

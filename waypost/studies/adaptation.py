@@ -1,4 +1,4 @@
-"""A POR run taught a new task: V and guide learn again, the executor stays as it is.
+"""A run of por or waypoint taught a new task: V and guide learn again, the executor stays as it is.
 
 What the executor knows, how to get from a state to the next one, is the same in every task of one system. A new
 reward, or new data without actions, therefore costs only the training of V and the guide.
@@ -69,9 +69,9 @@ def adapt(
     callback: Callback | None = None,
     **settings: Any,
 ) -> Adaptation:
-    """Train V and guide of a POR run again, for a new reward or with other data; the executor is its first seed's.
+    """Train V and guide of a run again, for a new reward or with other data; the executor is its first seed's.
 
-    run       directory of a POR run that has an executor
+    run       directory of a run of por or waypoint that has an executor
     data      by default the run's own; what is given needs no actions (`a+b` joins sets)
     reward    "FILE.py:FUNCTION", "MODULE:FUNCTION" or a function: (observations, actions, next_observations) ->
               `waypost.Labels` with the rewards and terminals of the new task; or an expression over columns
@@ -82,7 +82,7 @@ def adapt(
     """
     before, donor = read_plan(Path(run)), Policy.load(run)
     if not isinstance(donor.agent, GuidedAgent) or donor.agent.executor is None:
-        raise WaypostError(f"{run}: holds no executor to keep; a POR run that trained one is needed")
+        raise WaypostError(f"{run}: holds no executor to keep; a run of por or waypoint that trained one is needed")
     how = Reading(before.columns, before.pipeline)
     if data is not None:
         # They need none, and may have no such columns.

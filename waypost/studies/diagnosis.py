@@ -17,12 +17,14 @@ begin nearest to s:
     a_g   the action of the neighbour whose step is most like the one from s to g(s)
 
 so the inequality holds as far as they are good estimates; the share of states where it does is measured too. States are
-divided by the standard deviations of the data's columns, actions scaled to [-1, 1].
+divided by the standard deviations of the data's columns, actions scaled to [-1, 1]. A guide that speaks of some
+coordinates only (`waypoint`) leaves the rest of a state as it is: next states and goals are compared in these.
 """
 
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -125,7 +127,7 @@ def diagnose(
     reference: int = 100_000,
     seed: int = 0,
 ) -> Diagnosis:
-    """Measure the parts of Theorem 1 for a POR agent on its data.
+    """Measure the parts of Theorem 1 for an agent with a guide, of por or waypoint, on its data.
 
     subject     a run directory, whose data and reward convention are used unless others are given, or a policy
     data        what to measure on: a name, a file, a Dataset
@@ -164,7 +166,7 @@ def diagnose(
 def _with_all_parts(policy: Policy) -> tuple[GuidedAgent, Any]:
     agent = policy.agent
     if not isinstance(agent, GuidedAgent):
-        raise WaypostError(f"a {policy.algorithm} agent has no guide and executor to diagnose; POR has")
+        raise WaypostError(f"a {policy.algorithm} agent has no guide and executor to diagnose; por and waypoint have")
     parts = {"V": agent.value_part, "guide": agent.guide_part, "executor": agent.executor}
     lacking = [name for name, part in parts.items() if part is None]
     if agent.executor is None or lacking:
@@ -194,13 +196,16 @@ def _measured(
     goals = np.asarray(agent.guide(jnp.asarray(s[asked])))
     repeated = _acts(executor, s[asked], following[asked])
     taken = _acts(executor, s[asked], goals)
-    distance = _length((goals - following[asked]) / scale)
-    slope = np.maximum(_slopes(executor, s[asked], following[asked], scale), _slopes(executor, s[asked], goals, scale))
+    place, basis = _places(agent, scale)
+    begun, places, aims = place(s[known]), place(following[known]), place(goals)
+    own = places[: len(asked)]
+    distance = _length(aims - own)
+    slope = np.maximum(_slopes(executor, s[asked], following[asked], basis), _slopes(executor, s[asked], goals, basis))
 
     # Neighbours of each state among the known transitions, itself left out.
     near, apart = nearest(s[asked] / scale, s[known] / scale, neighbours, own=np.arange(len(asked)))
     others = known[near]
-    steps = (following[others] - following[asked][:, None]) / scale
+    steps = places[near] - own[:, None]
     changes = _length(scaled_actions[others] - scaled_actions[asked][:, None])
     inverse_slope = np.max(changes / np.maximum(apart + _length(steps), 1e-6), axis=1)
 
@@ -210,8 +215,8 @@ def _measured(
     worth = (rewards[known] + discounts[known] * values)[near]
     rows = np.arange(len(asked))
     best = scaled_actions[others[rows, worth.argmax(axis=1)]]
-    wanted = (goals - s[asked]) / scale
-    moved = (following[others] - s[others]) / scale
+    wanted = aims - begun[: len(asked)]
+    moved = (places - begun)[near]
     aimed = scaled_actions[others[rows, _length(moved - wanted[:, None]).argmin(axis=1)]]
 
     parts = {
@@ -219,11 +224,10 @@ def _measured(
         "l2": _length(aimed - best),
         "l3": _length(repeated - scaled_actions[asked]),
     }
-    points = following[known] / scale
     measures = {
         "guide_distance": distance,
-        "guide_to_data": nearest(goals / scale, points, 1)[1][:, 0],
-        "data_to_data": nearest(following[asked] / scale, points, 1, own=rows)[1][:, 0],
+        "guide_to_data": nearest(aims, places, 1)[1][:, 0],
+        "data_to_data": nearest(own, places, 1, own=rows)[1][:, 0],
         "inverse_slope": inverse_slope,
         "executor_slope": slope,
         **parts,
@@ -232,6 +236,15 @@ def _measured(
         "value_gain": np.asarray(agent.value(jnp.asarray(goals))) - values[: len(asked)],
     }
     return {name: np.asarray(numbers, np.float64) for name, numbers in measures.items()}
+
+
+def _places(agent: GuidedAgent, scale: Floats) -> tuple[Callable[[Floats], Floats], Floats]:
+    """Where a state is in the guide's coordinates, and the change of a state that each of them stands for."""
+    space = getattr(agent.guide_part, "space", None)
+    if space is None or space.projection is None:
+        return lambda states: states / scale, np.diag(scale)
+    basis = np.asarray(space.projection.lift * space.scaling.std).T
+    return lambda states: np.asarray(space.coordinates(jnp.asarray(states))), basis
 
 
 def _length(vectors: Floats) -> Floats:
@@ -243,14 +256,14 @@ def _acts(executor: ExecutorPart, observations: Floats, goals: Floats) -> Floats
     return np.asarray(executor.actions.scale(executor(jnp.asarray(observations), jnp.asarray(goals))))
 
 
-def _slopes(executor: ExecutorPart, observations: Floats, goals: Floats, scale: Floats) -> Floats:
+def _slopes(executor: ExecutorPart, observations: Floats, goals: Floats, basis: Floats) -> Floats:
     """The greatest singular value of the executor's derivative in the goal, before it is cut off at the bounds."""
 
     def act(goal: jax.Array, observation: jax.Array) -> jax.Array:
         return executor.net.mode(executor.inputs(observation[None], goal[None]))[0]
 
     slopes = jax.jit(jax.vmap(jax.jacfwd(act)))(jnp.asarray(goals), jnp.asarray(observations))
-    return np.linalg.norm(np.asarray(slopes) * scale, ord=2, axis=(1, 2))
+    return np.linalg.norm(np.asarray(slopes) @ basis, ord=2, axis=(1, 2))
 
 
 def nearest(

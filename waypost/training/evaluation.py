@@ -98,20 +98,25 @@ class _Actor:
         self.count = len(agents)
         self.goal = None if goal is None else jax.device_put(np.asarray(goal, np.float32))
 
-    def start(self, width: int) -> Memory:
-        return eqx.filter_vmap(lambda agent: agent.start(width, self.goal))(self.agents)
+    def start(self, episodes: int) -> Memory:
+        return eqx.filter_vmap(lambda agent: agent.start(episodes, self.goal))(self.agents)
+
+    def beginning(self, starts: Memory, episode: np.ndarray) -> Memory:
+        """What is remembered at the start of the episode that each environment is in."""
+        return jax.tree.map(lambda each: each[np.arange(self.count)[:, None], episode.reshape(self.count, -1)], starts)
 
     def act(self, observations: np.ndarray, memory: Memory) -> tuple[np.ndarray, Memory]:
         grouped = observations.reshape(self.count, -1, observations.shape[-1])
         actions, memory = _act(self.agents, grouped, memory)
         return np.asarray(actions).reshape(len(observations), *actions.shape[2:]), memory
 
-    def receive(self, memory: Memory, rewards: np.ndarray, restarted: np.ndarray, fresh: Memory) -> Memory:
-        """Note the rewards; where an episode has restarted, forget."""
-        if not jax.tree.leaves(memory):
-            return memory
-        grouped = (self.count, -1)
-        return _receive(self.agents, memory, rewards.reshape(grouped), restarted.reshape(grouped), fresh)
+    def receive(self, memory: Memory, rewards: np.ndarray) -> Memory:
+        """Note the rewards."""
+        return _receive(self.agents, memory, rewards.reshape(self.count, -1)) if jax.tree.leaves(memory) else memory
+
+    def restart(self, memory: Memory, restarted: np.ndarray, fresh: Memory) -> Memory:
+        """Where an episode has restarted, forget."""
+        return _restart(memory, restarted.reshape(self.count, -1), fresh) if jax.tree.leaves(memory) else memory
 
 
 @jax.jit
@@ -120,9 +125,12 @@ def _act(agents: Agent, observations: Array, memory: Memory) -> tuple[Array, Mem
 
 
 @jax.jit
-def _receive(agents: Agent, memory: Memory, rewards: Array, restarted: Array, fresh: Memory) -> Memory:
-    memory = jax.vmap(lambda agent, memory, rewards: agent.receive(memory, rewards))(agents, memory, rewards)
+def _receive(agents: Agent, memory: Memory, rewards: Array) -> Memory:
+    return jax.vmap(lambda agent, memory, rewards: agent.receive(memory, rewards))(agents, memory, rewards)
 
+
+@jax.jit
+def _restart(memory: Memory, restarted: Array, fresh: Memory) -> Memory:
     def choose(new: Array, old: Array) -> Array:
         return jnp.where(restarted.reshape(restarted.shape + (1,) * (old.ndim - 2)), new, old)
 
@@ -193,8 +201,9 @@ def _run(
     seen: list[list[list[np.ndarray]]] = [[[] for _ in range(episodes if paths else 0)] for _ in range(actor.count)]
 
     observations, _ = envs.reset(seed=[seed + int(j) for j in episode])
-    fresh = actor.start(width)
-    memory, running, finished = fresh, np.ones(total, bool), 0
+    # Of each episode, not of each environment: an agent that draws numbers gets others in every episode.
+    starts = jax.tree.map(np.asarray, actor.start(episodes))
+    memory, running, finished = actor.beginning(starts, episode), np.ones(total, bool), 0
     while running.any():
         observations = np.asarray(observations, np.float32)
         if paths:
@@ -210,7 +219,7 @@ def _run(
             reports_success = True
             successes[where] |= np.asarray(infos["success"], bool)[running]
         done = terminated | truncated
-        memory = actor.receive(memory, np.asarray(rewards, np.float32), done, fresh)
+        memory = actor.receive(memory, np.asarray(rewards, np.float32))
         if not done.any():
             continue
         last = np.asarray(observations, np.float32)
@@ -229,6 +238,7 @@ def _run(
                 running[i] = False
         if progress:
             progress(finished, actor.count * episodes)
+        memory = actor.restart(memory, done, actor.beginning(starts, episode))
         if running.any():
             # Environments that are through rest if they can; else they step on, and nothing of theirs is counted.
             again = done & running if getattr(envs, "rests", False) else done

@@ -62,7 +62,7 @@ class Policy:
 
         An agent with a history takes all its rows side by side here, the oldest first.
         """
-        if type(self.agent).start is not Agent.start:
+        if self.agent.remembers:
             raise WaypostError(
                 f"a {self.algorithm} agent remembers its episode: use `start`, `act_with_memory` and `receive`"
             )

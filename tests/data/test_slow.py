@@ -1,0 +1,138 @@
+"""The slow directions of systems whose slow part is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from waypost.data import prepare
+from waypost.data.dataset import Dataset
+from waypost.data.slow import slow_directions, waypoint_statistics
+from waypost.errors import WaypostError
+
+HORIZON = 10
+ROWS, EPISODE = 3000, 200
+
+
+def drifting(noise: int = 3, constant: bool = False) -> np.ndarray:
+    """x and y, which keep their velocity for 20 steps; something that swings; noise; a column that never changes."""
+    rng = np.random.default_rng(0)
+    velocity = np.repeat(rng.normal(size=(ROWS // 20, 2)), 20, axis=0)
+    place = np.cumsum(velocity, axis=0)
+    swinging = np.column_stack([np.sin(0.9 * np.arange(ROWS)), np.cos(2.0 * np.arange(ROWS))])
+    columns = [place, swinging, rng.normal(size=(ROWS, noise))]
+    return np.column_stack([*columns, np.full(ROWS, 7.0)] if constant else columns)
+
+
+def arrays_of(states: np.ndarray, horizon: int = HORIZON) -> tuple[prepare.Arrays, prepare.Arrays]:
+    """What the directions are found in, and the scaling of the observations."""
+    ends = np.arange(1, len(states) + 1) % EPISODE == 0
+    following = np.roll(states, -1, axis=0)
+    nothing = np.zeros(len(states))
+    data = Dataset.from_arrays(states, following, nothing, nothing, timeouts=ends, next_valid=~ends)
+    return prepare.waypoints(data, horizon, horizon, 0.99), prepare.observation_scaling(data, True)
+
+
+def found(states: np.ndarray, drift: float = 0.5) -> tuple[np.ndarray, np.ndarray]:
+    """The directions that read the states as they are, and how far each drifts."""
+    arrays, scaling = arrays_of(states)
+    directions, drifts = slow_directions(arrays, scaling["observation_std"], HORIZON, drift)
+    return directions / scaling["observation_std"][:, None], drifts
+
+
+def explained(states: np.ndarray, directions: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """The share of each place's variance that the coordinates tell, by least squares."""
+    coordinates = np.column_stack([states @ directions, np.ones(len(states))])
+    left = places - coordinates @ np.linalg.lstsq(coordinates, places, rcond=None)[0]
+    return 1 - left.var(axis=0) / places.var(axis=0)
+
+
+@pytest.mark.parametrize(("noise", "constant"), [(3, False), (50, False), (3, True)])
+def test_places_are_found_however_the_columns_are_mixed(noise: int, constant: bool) -> None:
+    states = drifting(noise, constant)
+    rotation = np.linalg.qr(np.random.default_rng(1).normal(size=(states.shape[1],) * 2))[0]
+    for seen in (states, states @ rotation):
+        directions, drifts = found(seen)
+        assert directions.shape == (states.shape[1], 2)
+        assert (drifts > HORIZON**0.5).all()
+        assert drifts[0] >= drifts[1]
+        assert (explained(seen, directions, states[:, :2]) > 0.99).all()
+
+
+def test_the_columns_units_do_not_matter() -> None:
+    states = drifting()
+    directions, drifts = found(states)
+    units = 10.0 ** np.array([3, -2, 0, 4, -3, 1, 2])
+    others, again = found(states * units)
+    assert np.allclose(drifts, again, rtol=1e-2)
+    ours, theirs = states @ directions, (states * units) @ others
+    assert (np.abs(np.diag(np.corrcoef(ours.T, theirs.T)[:2, 2:])) > 0.999).all()
+
+
+def test_how_steadily_a_direction_must_move_is_a_setting() -> None:
+    assert found(drifting(), 0.0)[0].shape[1] == 2
+    assert found(drifting(), 1.0)[0].shape[1] == 0
+
+
+@pytest.mark.parametrize("kind", ["white noise", "swinging", "random walk"])
+def test_where_nothing_drifts_none_is_found_and_the_way_is_that_in_all_columns(kind: str) -> None:
+    rng, time = np.random.default_rng(2), np.arange(ROWS)
+    states = {
+        "white noise": rng.normal(size=(ROWS, 4)),
+        "swinging": np.column_stack([np.sin(0.7 * time + phase) for phase in range(2)]),
+        "random walk": np.cumsum(rng.normal(size=(ROWS, 2)), axis=0),
+    }[kind]
+    assert found(states)[0].shape == (states.shape[1], 0)
+    arrays, scaling = arrays_of(states)
+    statistics = waypoint_statistics(arrays, scaling, "slow", (), HORIZON, 0.5)
+    whole = waypoint_statistics(arrays, scaling, "displacement", (), HORIZON, 0.5)
+    assert statistics.keys() == whole.keys() == {"waypoint_mean", "waypoint_std"}
+    assert all(np.array_equal(statistics[name], whole[name]) for name in whole)
+    rows = np.flatnonzero(arrays["aimed"])
+    ways = arrays["next_observations"][rows + arrays["ahead"][rows]] - arrays["observations"][rows]
+    assert np.allclose(whole["waypoint_mean"], ways.mean(axis=0), atol=1e-4)
+    assert np.allclose(whole["waypoint_std"], ways.std(axis=0), rtol=1e-3)
+
+
+def test_too_few_rows_and_a_horizon_of_one_find_none() -> None:
+    few, scaling = arrays_of(drifting()[:20])
+    assert slow_directions(few, scaling["observation_std"], HORIZON, 0.0)[0].shape == (7, 0)
+    near, scaling = arrays_of(drifting(), 1)
+    assert slow_directions(near, scaling["observation_std"], 1, 0.0)[0].shape == (7, 0)
+
+
+@pytest.mark.parametrize("columns", [(), (1, 4)])
+def test_the_inverse_leads_back_and_coordinates_have_one_size(columns: tuple[int, ...]) -> None:
+    states = drifting()
+    arrays, scaling = arrays_of(states)
+    statistics = waypoint_statistics(arrays, scaling, "slow", columns, HORIZON, 0.5)
+    directions = statistics["waypoint_directions"].reshape(7, 2)
+    lift = statistics["waypoint_lift"].reshape(2, 7)
+    assert np.allclose(lift @ directions, np.eye(2), atol=1e-6)
+    places = states / scaling["observation_std"] @ directions
+    assert np.allclose(places.std(axis=0), 1, rtol=1e-3)
+    rows = np.flatnonzero(arrays["aimed"])
+    ways = places[np.minimum(rows + arrays["ahead"][rows] + 1, ROWS - 1)] - places[rows]
+    assert np.allclose(statistics["waypoint_mean"], ways.mean(axis=0), atol=1e-3)
+    assert np.allclose(statistics["waypoint_std"], ways.std(axis=0), rtol=1e-2)
+    if columns:
+        assert (np.flatnonzero(np.abs(directions).sum(axis=1)) == columns).all()
+
+
+def test_a_named_column_that_never_changes_has_a_direction_of_ordinary_size() -> None:
+    arrays, scaling = arrays_of(drifting(constant=True))
+    statistics = waypoint_statistics(arrays, scaling, "slow", (0, 7), HORIZON, 0.5)
+    assert np.abs(statistics["waypoint_directions"]).max() < 100
+    assert all(np.isfinite(values).all() for values in statistics.values())
+
+
+def test_a_state_is_scaled_as_observations_are() -> None:
+    arrays, scaling = arrays_of(drifting())
+    statistics = waypoint_statistics(arrays, scaling, "state", (), HORIZON, 0.5)
+    assert all(a is b for a, b in zip(statistics.values(), scaling.values(), strict=True))
+
+
+def test_data_without_any_real_next_state_are_refused() -> None:
+    arrays, scaling = arrays_of(drifting())
+    with pytest.raises(WaypostError, match="no transition has a real next state; nothing to learn from"):
+        waypoint_statistics(arrays | {"aimed": np.zeros(ROWS)}, scaling, "slow", (), HORIZON, 0.5)
