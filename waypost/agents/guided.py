@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import equinox as eqx
+import optax
 
-from waypost.agents.agent import Agent, Array, Memory, have
+from waypost.agents.agent import Agent, Array, Memory, Stage, have
 from waypost.agents.nets import Categorical, Continuous, Discrete, Gaussian
 from waypost.errors import WaypostError
 
@@ -74,3 +77,28 @@ class GuidedAgent(Agent):
             raise WaypostError("parts of an agent with a guide can only come from another such agent: por or waypoint")
         parts = {name: getattr(self, name) or getattr(donor, name) for name in ("value_part", "guide_part", "executor")}
         return replace(self, **parts)
+
+
+def stages_of(config: Any, steps: int) -> tuple[Stage, ...]:
+    """What the setting `training` means: which parts learn, and when."""
+    guided = Stage("value and guide", steps, frozenset({"value", "guide"}))
+    executor = Stage("executor", steps, frozenset({"executor"}))
+    stages: dict[str, tuple[Stage, ...]] = {
+        "joint": (Stage("joint", steps, guided.parts | executor.parts),),
+        "staged": (guided, replace(executor, steps=config.executor_steps or steps)),
+        "guide": (guided,),
+        "executor": (executor,),
+    }
+    return stages[config.training]
+
+
+def optimisers_of(config: Any, stages: Iterable[Stage], parts: Iterable[str]) -> dict[str, Any]:
+    """Adam for each part. The step sizes of guide and executor follow the schedule over their stages."""
+
+    def rate(part: str) -> optax.ScalarOrSchedule:
+        first: float = getattr(config, f"{part}_learning_rate")
+        steps = sum(stage.steps for stage in stages if part in stage.parts)
+        constant = part not in ("guide", "executor") or config.schedule == "constant"
+        return first if constant else optax.cosine_decay_schedule(first, max(steps, 1))
+
+    return {part: optax.adam(rate(part)) for part in parts}

@@ -35,7 +35,7 @@ import optax
 
 from waypost.agents import losses
 from waypost.agents.agent import Agent, Algorithm, Array, Batch, Descent, Metrics, Settings, Spec, Stage, have
-from waypost.agents.guided import ExecutorPart, GuidedAgent, GuidePart, ValuePart
+from waypost.agents.guided import ExecutorPart, GuidedAgent, GuidePart, ValuePart, optimisers_of, stages_of
 from waypost.agents.nets import Direction, Gaussian, Scaling, Twin, policy
 from waypost.agents.settings import POSITIVE, Rule
 from waypost.data import prepare
@@ -150,25 +150,11 @@ class POR(Algorithm):
 
     def __init__(self, config: Config, spec: Spec, steps: int):
         self.config, self.spec = config, spec
-        guided = Stage("value and guide", steps, frozenset({"value", "guide"}))
-        executor = Stage("executor", steps, frozenset({"executor"}))
-        self.stages = {
-            "joint": (Stage("joint", steps, guided.parts | executor.parts),),
-            "staged": (guided, replace(executor, steps=config.executor_steps or steps)),
-            "guide": (guided,),
-            "executor": (executor,),
-        }[config.training]
+        self.stages = stages_of(config, steps)
         if config.guide_objective == "constrained" and config.training != "executor":
             behaviour = Stage("behaviour guide", config.behaviour_steps or steps, frozenset({"behaviour"}))
             self.stages = (behaviour, *self.stages)
-
-        def rate(part: str) -> optax.ScalarOrSchedule:
-            first: float = getattr(config, f"{part}_learning_rate")
-            steps = sum(stage.steps for stage in self.stages if part in stage.parts)
-            constant = part in ("behaviour", "value") or config.schedule == "constant"
-            return first if constant else optax.cosine_decay_schedule(first, max(steps, 1))
-
-        self.optimisers = {part: optax.adam(rate(part)) for part in ("behaviour", "value", "guide", "executor")}
+        self.optimisers = optimisers_of(config, self.stages, ("behaviour", "value", "guide", "executor"))
 
     @classmethod
     def prepare(cls, config: Config, dataset: Dataset) -> tuple[prepare.Arrays, Spec]:

@@ -39,7 +39,7 @@ import optax
 
 from waypost.agents import losses
 from waypost.agents.agent import Agent, Algorithm, Array, Batch, Descent, Memory, Metrics, Settings, Spec, Stage, have
-from waypost.agents.guided import ExecutorPart, GuidedAgent, GuidePart, ValuePart
+from waypost.agents.guided import ExecutorPart, GuidedAgent, GuidePart, ValuePart, optimisers_of, stages_of
 from waypost.agents.nets import Gaussian, Scaling, Twin, policy
 from waypost.data import prepare, slow
 from waypost.data.dataset import Dataset
@@ -230,22 +230,8 @@ class Waypoint(Algorithm):
 
     def __init__(self, config: Config, spec: Spec, steps: int):
         self.config, self.spec = config, spec
-        guided = Stage("value and guide", steps, frozenset({"value", "guide"}))
-        executor = Stage("executor", steps, frozenset({"executor"}))
-        self.stages = {
-            "joint": (Stage("joint", steps, guided.parts | executor.parts),),
-            "staged": (guided, replace(executor, steps=config.executor_steps or steps)),
-            "guide": (guided,),
-            "executor": (executor,),
-        }[config.training]
-
-        def rate(part: str) -> optax.ScalarOrSchedule:
-            first: float = getattr(config, f"{part}_learning_rate")
-            steps = sum(stage.steps for stage in self.stages if part in stage.parts)
-            constant = part == "value" or config.schedule == "constant"
-            return first if constant else optax.cosine_decay_schedule(first, max(steps, 1))
-
-        self.optimisers = {part: optax.adam(rate(part)) for part in ("value", "guide", "executor")}
+        self.stages = stages_of(config, steps)
+        self.optimisers = optimisers_of(config, self.stages, ("value", "guide", "executor"))
 
     @classmethod
     def prepare(cls, config: Config, dataset: Dataset) -> tuple[prepare.Arrays, Spec]:
