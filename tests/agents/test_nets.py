@@ -242,15 +242,17 @@ def test_gaussian_samples_lie_around_the_mean() -> None:
 
 def test_near_is_the_mode_moved_by_a_share_of_the_spread() -> None:
     net, x = shaken(Gaussian(3, (8,), 3, KEY)), jnp.asarray(X)
-    assert close(net.near(x, KEY, 0.0), net.mode(x))
-    assert close(net.near(x, KEY, 1.0), net.sample(x, KEY))
-    assert close(net.near(x, KEY, 0.5), (net.mode(x) + net.sample(x, KEY)) / 2)
+    noise = jax.random.normal(KEY, net.mode(x).shape)
+    assert close(net.near(x, 0.0 * noise), net.mode(x))
+    assert close(net.near(x, noise), net.sample(x, KEY))
+    assert close(net.near(x, 0.5 * noise), (net.mode(x) + net.sample(x, KEY)) / 2)
 
 
 def test_near_a_categorical_is_its_likeliest_choice_or_a_sample() -> None:
     net, rows = shaken(Categorical(3, (8,), 4, KEY)), jnp.repeat(jnp.asarray(X[:1] / 5), 20_000, axis=0)
-    assert close(net.near(rows, KEY, 0.0), net.mode(rows))
-    shares = np.asarray(net.near(rows, KEY, 1.0)).mean(axis=0)
+    noise = jax.vmap(net.noise)(jax.random.split(KEY, len(rows)))
+    assert close(net.near(rows, 0.0 * noise), net.mode(rows))
+    shares = np.asarray(net.near(rows, noise)).mean(axis=0)
     assert np.allclose(shares, jax.nn.softmax(net.logits(rows[:1]))[0], atol=0.02)
     assert (shares > 0.02).all()
 

@@ -83,6 +83,18 @@ def test_an_agent_that_remembers_goes_through_an_episode_like_its_copy(tmp_path:
         reward = [0.3]
 
 
+def test_noise_is_an_input_and_zeros_give_the_likeliest_action(tmp_path: Path) -> None:
+    subject = policy("waypoint", action_noise=0.5)
+    done = waypost.export(subject, tmp_path / "policy.npz", data=data("waypoint"))
+    assert [each["name"] for each in done["inputs"]] == ["observation", "noise"]
+    copy, rows = numpy_policy.Policy(tmp_path / "policy.npz"), data("waypoint").observations[:5]
+    noise = np.zeros((5, subject.agent.noise_size), np.float32)
+    still, moved = (copy({"observation": rows, "noise": noise + size})["action"] for size in (0.0, 0.1))
+    likeliest, _ = replace(subject.agent, action_noise=0.0).act(rows)
+    np.testing.assert_allclose(still, likeliest, atol=1e-5)
+    assert (moved > still).any()
+
+
 def test_who_must_be_told_a_goal_has_no_memory_to_start_with(tmp_path: Path) -> None:
     done = waypost.export(policy("rvs-g"), tmp_path / "policy.npz", data=data("rvs-g"))
     assert done["inputs"][1] == {"name": "memory", "shape": ["batch", 2], "dtype": "float32", "start": None}

@@ -190,6 +190,15 @@ def test_without_data_there_is_no_distance(tmp_path: Path) -> None:
     assert set(served.answer(np.zeros((1, 3), np.float32))) == {"action", "value", "waypoint"}
 
 
+def test_noise_is_drawn_for_each_request(tmp_path: Path) -> None:
+    save_policies([policy("waypoint", action_noise=0.9)], tmp_path / "policy")
+    served = load_served(tmp_path)
+    rows = np.zeros((2, 3), np.float32)
+    first, second = (served.answer(rows)["action"] for _ in range(2))
+    assert not np.array_equal(first, second)
+    assert not np.array_equal(first[0], first[1])
+
+
 def test_an_agent_that_remembers_is_refused(tmp_path: Path) -> None:
     policy("rvs-r").save(tmp_path)
     with pytest.raises(WaypostError, match="a rvs-r agent remembers its episode"):

@@ -152,6 +152,15 @@ class Agent(eqx.Module):
     def act(self, observations: Array, memory: Memory) -> tuple[Array, Memory]:
         """Actions for a batch of observations, and what to remember for the next step."""
 
+    @property
+    def noise_size(self) -> int:
+        """How many random numbers an action takes besides the observation; most agents take none."""
+        return 0
+
+    def act_given(self, observations: Array, noise: Array) -> Array:
+        """Actions for a batch of observations and the random numbers of each, (rows, noise_size)."""
+        return self.act(observations, ())[0]
+
     def start(self, episodes: int, goal: Array | None = None) -> Memory:
         """What is remembered at the first step of a batch of episodes; most agents remember nothing.
 

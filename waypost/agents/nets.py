@@ -174,10 +174,14 @@ class Gaussian(eqx.Module):
     def log_likelihood(self, x: Array, outcomes: Array) -> Array:
         return losses.gaussian_log_likelihood(*self(x), outcomes)
 
-    def near(self, x: Array, key: Array, noise: float) -> Array:
-        """The mode, moved by a share of the Gaussian's spread: a sample where `noise` is 1."""
+    def noise(self, key: Array) -> Array:
+        """What `near` must be given for a sample, (outputs,)."""
+        return jax.random.normal(key, self.log_std.shape)
+
+    def near(self, x: Array, noise: Array) -> Array:
+        """The mode, moved by so many standard deviations."""
         mean, log_std = self(x)
-        return mean + noise * jnp.exp(log_std) * jax.random.normal(key, mean.shape)
+        return mean + jnp.exp(log_std) * noise
 
     def mode(self, x: Array) -> Array:
         mean = self.mean(x)
@@ -195,11 +199,14 @@ class Categorical(eqx.Module):
     def log_likelihood(self, x: Array, outcomes: Array) -> Array:
         return jnp.sum(outcomes * jax.nn.log_softmax(self.logits(x)), axis=-1)
 
-    def near(self, x: Array, key: Array, noise: float) -> Array:
-        """The mode of logits moved by a share of Gumbel noise: a sample where `noise` is 1."""
-        logits = self.logits(x)
-        moved = logits + noise * jax.random.gumbel(key, logits.shape)
-        return jax.nn.one_hot(moved.argmax(axis=-1), logits.shape[-1])
+    def noise(self, key: Array) -> Array:
+        """What `near` must be given for a sample, (outputs,): Gumbel noise."""
+        return jax.random.gumbel(key, self.logits.layers[-1].bias.shape)
+
+    def near(self, x: Array, noise: Array) -> Array:
+        """The choice whose logit is the largest once they are moved by so much."""
+        logits = self.logits(x) + noise
+        return jax.nn.one_hot(logits.argmax(axis=-1), logits.shape[-1])
 
     def mode(self, x: Array) -> Array:
         logits = self.logits(x)

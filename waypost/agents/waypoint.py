@@ -207,15 +207,25 @@ class WaypointAgent(GuidedAgent):
     def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
         if not self.action_noise:
             return super().act(observations, memory)
+        net = have(self.executor, "executor").net
+
+        def draw(key_data: Array) -> tuple[Array, Array]:
+            now, later = jax.random.split(jax.random.wrap_key_data(key_data))
+            return net.noise(now), jax.random.key_data(later)
+
+        noise, memory = jax.vmap(draw)(memory)
+        return self.act_given(observations, noise), memory
+
+    @property
+    def noise_size(self) -> int:
+        if not self.action_noise:
+            return 0
+        return jax.eval_shape(have(self.executor, "executor").net.noise, jax.random.key(0)).shape[0]
+
+    def act_given(self, observations: Array, noise: Array) -> Array:
         executor = have(self.executor, "executor")
         inputs = executor.inputs(observations, self.guide(observations))
-
-        def draw(row: Array, key_data: Array) -> tuple[Array, Array]:
-            now, later = jax.random.split(jax.random.wrap_key_data(key_data))
-            return executor.net.near(row, now, self.action_noise), jax.random.key_data(later)
-
-        actions, memory = jax.vmap(draw)(inputs, memory)
-        return executor.actions.action(actions), memory
+        return executor.actions.action(executor.net.near(inputs, self.action_noise * noise))
 
 
 class State(NamedTuple):

@@ -28,13 +28,15 @@ def check(agent: Agent, answer: Answer, observations: Floats, generator: np.rand
     ask = jax.jit(answers)
     rows, size = observations.shape
     memory, _ = start_of(agent, rows, size)
-    remembers = bool(jax.tree.leaves(memory))
+    remembers = bool(jax.tree.leaves(memory)) and not agent.noise_size
     largest = 0.0
     for step in range(STEPS if remembers else 1):
         given: Answers = {"observation": np.roll(observations, step, axis=0)}
         if remembers:
             given[MEMORY] = memory
             given |= {"reward": generator.standard_normal(rows, np.float32)} if earns(agent) else {}
+        if agent.noise_size:
+            given["noise"] = generator.standard_normal((rows, agent.noise_size), np.float32)
         said = ask(agent, given)
         memory = said.get(MEMORY)
         wanted = {name: np.asarray(value) for name, value in flat(said).items()}
@@ -43,7 +45,7 @@ def check(agent: Agent, answer: Answer, observations: Floats, generator: np.rand
         for name, values in wanted.items():
             apart = _apart(values, found[name])
             wrong = np.flatnonzero(apart > LARGEST)
-            if len(wrong) and not remembers:
+            if len(wrong) and not remembers and not agent.noise_size:
                 near = observations[wrong]
                 apart[wrong] = _undecided(lambda x: ask(agent, {"observation": x})[name], near, found[name][wrong])  # noqa: B023
             largest = max(largest, float(apart.max(initial=0.0)))

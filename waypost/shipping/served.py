@@ -62,6 +62,8 @@ class Served:
     note: str
     seconds: float
     """How long it took to load."""
+    noise_size: int = 0
+    """Random numbers that an action takes."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -69,7 +71,10 @@ class Served:
 
     def answer(self, observations: Floats) -> dict[str, np.ndarray]:
         """Action and, where the agent has them, waypoint and value; and the distance to the data."""
-        said = self.copy({"observation": observations})
+        given = {"observation": observations}
+        if self.noise_size:
+            given["noise"] = np.random.default_rng().standard_normal((len(observations), self.noise_size), np.float32)
+        said = self.copy(given)
         return said if self.distance is None else {**said, "distance": self.distance(observations)}
 
 
@@ -90,7 +95,7 @@ def load_served(run: Path, seed: int | None = None, data: Any = None) -> Served:
         stamp = stamp_of(run)
     policy, folder = chosen(run, seed)
     size, generator = policy.spec.observation_size, np.random.default_rng(0)
-    if policy.agent.remembers:
+    if policy.agent.remembers and not (policy.agent.noise_size and policy.spec.action_count is None):
         raise WaypostError(
             f"{run}: a {policy.algorithm} agent remembers its episode, and a service does not know which request "
             "belongs to which; `waypost export` writes it with its memory as inputs and outputs"
@@ -101,4 +106,4 @@ def load_served(run: Path, seed: int | None = None, data: Any = None) -> Served:
     copy = answering(model_bytes(graph, about))
     check(policy.agent, copy, known.random(TRIED, policy.spec, generator), generator)
     distance = Distance(known.observations) if len(known.observations) > 1 else None
-    return Served(copy, about, distance, stamp, known.note, time.monotonic() - begun)
+    return Served(copy, about, distance, stamp, known.note, time.monotonic() - begun, policy.agent.noise_size)

@@ -88,12 +88,15 @@ def answers(agent: Agent, given: Answers) -> Answers:
     """All an agent says to an observation: what it does, and where it can say it where it goes and how good that is.
 
     `given` holds `observation` and, for agents that remember, `memory` and perhaps `reward`, which the last action
-    earned; the first step's is 0.
+    earned; the first step's is 0. Agents whose actions have noise are given that instead of a memory.
     """
     observations, memory = given["observation"], given.get(MEMORY, ())
     if "reward" in given:
         memory = agent.receive(memory, given["reward"])
-    action, memory = agent.act(observations, memory)
+    if "noise" in given:
+        action = agent.act_given(observations, given["noise"])
+    else:
+        action, memory = agent.act(observations, memory)
     said: Answers = {"action": action}
     for name, question in (("waypoint", agent.guide), ("value", agent.value)):
         try:
@@ -115,8 +118,10 @@ def flat(named_values: Answers) -> Answers:
 
 def inputs_of(agent: Agent, size: int) -> Answers:
     """What the agent must be given in one step, for one episode, as it is at the first step."""
-    memory, _ = start_of(agent, 1, size)
     given: Answers = {"observation": np.zeros((1, size), np.float32)}
+    if agent.noise_size:
+        return {**given, "noise": np.zeros((1, agent.noise_size), np.float32)}
+    memory, _ = start_of(agent, 1, size)
     if jax.tree.leaves(memory):
         given |= {"reward": np.zeros(1, np.float32)} if earns(agent) else {}
         given[MEMORY] = memory
