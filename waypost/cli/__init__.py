@@ -15,7 +15,8 @@ from waypost.cli import options, output
 from waypost.errors import InterruptedRun, WaypostError
 
 _DESCRIPTION = (
-    "Offline reinforcement learning: from logged data to a policy that says where to go and how to get there."
+    "Offline reinforcement learning: from logged data to a policy that says where to go and how to get there. "
+    "`waypost --version` shows which version this is."
 )
 _STYLE = (tyro.conf.OmitSubcommandPrefixes, tyro.conf.HelptextFromCommentsOff, tyro.conf.SuppressFixed)
 
@@ -65,6 +66,11 @@ def _dispatch(arguments: list[str]) -> int:
     arguments = _with_expressions(arguments)
     if any("\0" in argument for argument in arguments):
         raise WaypostError("an argument holds a NUL character, which no name or number has")
+    if command in ("--version", "-V"):
+        from importlib.metadata import version
+
+        output.say(f"waypost {version('waypost')}")
+        return 0
     if command in options.COMMANDS:
         from waypost.cli import handlers
 

@@ -18,9 +18,9 @@ from waypost.data.names import SEVERAL
 from waypost.data.pipeline import AS_BEFORE, Pipeline, Reading
 from waypost.data.roles import Columns
 from waypost.data.sources import recorded_task
-from waypost.envs.tasks import TASKS, Protocol, task as find_task
+from waypost.envs.tasks import TASKS, Factory, Protocol, task as find_task
 from waypost.errors import WaypostError
-from waypost.schema import build, conform_fields, shown
+from waypost.schema import build, conform, conform_fields, meant, shown
 from waypost.training import presets
 from waypost.training.records import read_config
 from waypost.types import Convention
@@ -86,7 +86,7 @@ def plan(
     algorithm: str = "por",
     data: str | Path | Dataset = "four-rooms",
     *,
-    env: str | None = None,
+    env: str | Factory | None = None,
     preset: str | None = None,
     config: Any = None,
     seeds: int | Iterable[int] = 1,
@@ -106,10 +106,8 @@ def plan(
     known = {each.name for each in fields(Plan)}
     settings = {key: value for key, value in options.items() if key not in known}
     given = {key: value for key, value in options.items() if key in known and value is not None}
-    try:
-        config = replace(config, **settings) if config is not None else chosen.config_type(**{**usual, **settings})
-    except TypeError as error:
-        raise WaypostError(f"{algorithm}: {error}; `waypost train {algorithm} --help` lists the settings") from None
+    _check_settings(algorithm, chosen.config_type, config, settings)
+    config = replace(config, **settings) if config is not None else chosen.config_type(**{**usual, **settings})
     convention: Convention = task.convention if task else "recorded"
     if given.get("rewards", "task") == "task":
         given["rewards"] = chosen.conventions.get(convention, convention)
@@ -119,7 +117,7 @@ def plan(
         data=name,
         task=task.name if task else None,
         preset=used,
-        seeds=seeds_from(seeds) if isinstance(seeds, int) else tuple(seeds),
+        seeds=tuple(seeds) if isinstance(seeds, Iterable) else seeds_from(conform(seeds, int, "seeds")),
         **{
             "steps": usual_steps or DEFAULT_STEPS,
             "evaluation": task.protocol if task else Protocol(),
@@ -127,6 +125,18 @@ def plan(
             "init": str(given["init"]) if "init" in given else None,
         },
     )
+
+
+def _check_settings(algorithm: str, kind: type[Any], config: Any, settings: dict[str, Any]) -> None:
+    """Raise unless the algorithm has all these settings."""
+    if config is not None and not isinstance(config, kind):
+        raise WaypostError(f"config must be a {kind.__module__}.{kind.__name__}, got {shown(config)}")
+    own = [each.name for each in fields(kind)]
+    for name in settings:
+        if name not in own:
+            near = meant(name, [*own, *(each.name for each in fields(Plan)), "env", "out", "callbacks", "progress"])
+            listed = f"`waypost train {algorithm} --help` lists them"
+            raise WaypostError(f"{algorithm} has no setting {shown(name)}; {listed}{near}")
 
 
 def seeds_from(count: int, first: int = 0) -> tuple[int, ...]:

@@ -66,7 +66,8 @@ def train(
     columns     a `Columns`: which fields of the data play which role, where their names do not say it
     pipeline    a `Pipeline`: missing values, text, time stamps, history, a reward as an expression
     reward      a function from the columns by name to a reward for each row, see `waypost.load`
-    env         task to evaluate on; by default the one the data belong to, "none" for no simulator
+    env         task to evaluate on, or a function that makes an environment; by default the one the data belong to,
+                "none" for no simulator
     rewards     "task" (as the task says), "recorded", "goal", "centred-goal" or "return-range"
     steps       updates; by default the preset's
     seeds       how many agents to train at once, or their seeds
@@ -153,6 +154,7 @@ class _Training:
         if donor is not None and self.spec.action_size is None:
             names = ("action_size", "action_low", "action_high", "action_count", "action_names")
             self.spec = replace(self.spec, **{name: getattr(donor.spec, name) for name in names})
+        self.task = self.task and replace(self.task, names=self.spec.names_in_time)
         self.algorithm: Algorithm = chosen(planned.config, self.spec, planned.steps)
         check_steps(self.algorithm, planned.log_every)
         self.learner = Learner(self.algorithm, columns, planned.seeds, donor.agent if donor else None)
