@@ -51,7 +51,7 @@ class Plan(Generic[Config]):
     rewards: Convention | Literal["task"]
     """Reward convention: the task's; as recorded; r - 1, failures costly; 4 (r - 0.5); scaled by returns."""
     init: str | None = None
-    """Run whose agent provides the parts this training leaves out."""
+    """Run to continue from its weights; where parts of the agent are left out (--training guide), only those parts."""
     log_every: int = 500
     """Updates per row of metrics.csv."""
     stream: Choice = "auto"
