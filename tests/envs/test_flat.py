@@ -36,12 +36,11 @@ class Plant(gym.Env[dict[str, Any], np.ndarray]):
         return {"level": levels, "mode": self.steps % 2, "temp": np.array([50.0], np.float32)}
 
 
-def log(names: tuple[str, ...] = ()) -> waypost.Dataset:
+def log(*names: str) -> waypost.Dataset:
     """What to do depends on the column `level.0` alone."""
     rng = np.random.default_rng(0)
-    observations = rng.normal(size=(64, len(names) or 5)) * 3.0
-    place = names.index("level.0") if names else 0
-    actions = np.clip(observations[:, [place]], -1, 1)
+    observations = rng.normal(size=(64, len(names))) * 3.0
+    actions = np.clip(observations[:, [names.index("level.0")]], -1, 1)
     timeouts = np.arange(64) % 8 == 7
     return waypost.Dataset.from_arrays(
         observations,
@@ -67,8 +66,8 @@ def test_parts_come_in_declared_order() -> None:
 def test_evaluation_takes_the_order_of_the_data() -> None:
     """The agent reads three of the columns in another order than the environment has them."""
     protocol = waypost.Protocol(every=0, episodes=2)
-    options: dict[str, Any] = {"hidden": (16,), "batch_size": 32, "steps": 600, "learning_rate": 0.01}
-    run = waypost.train("bc", log(("temp", "level.1", "level.0")), env=Plant, evaluation=protocol, **options)
+    options: dict[str, Any] = {"hidden": (16,), "batch_size": 32, "steps": 300, "learning_rate": 0.01}
+    run = waypost.train("bc", log("temp", "level.1", "level.0"), env=Plant, evaluation=protocol, **options)
     states = np.array([[50.0, -step, step] for step in range(3)])
     with pytest.warns(UserWarning, match="far outside"):
         expected = run.policy.act(states).sum()
@@ -77,13 +76,6 @@ def test_evaluation_takes_the_order_of_the_data() -> None:
     again = waypost.evaluate(run, env=lambda: Plant(), episodes=3)
     assert again["mean"]["return"] == pytest.approx(expected, abs=1e-4)
     assert waypost.evaluate(run)["task"] == f"{__name__}.Plant"
-
-
-def test_another_number_of_columns_is_refused() -> None:
-    small: dict[str, Any] = {"hidden": (4,), "batch_size": 8, "steps": 2}
-    run = waypost.train("bc", log(("level.0", "a")), **small)
-    with pytest.raises(WaypostError, match="has 5 observations, the agent was trained on another number"):
-        waypost.evaluate(run, env=Plant)
 
 
 def test_an_environment_that_is_made_already_is_refused() -> None:

@@ -11,8 +11,11 @@ import pytest
 from samples import TINY, walk
 
 import waypost
+from waypost.cli import main
 from waypost.data.dataset import concatenate
 from waypost.errors import WaypostError
+from waypost.training import donor
+from waypost.training.plan import plan, read_plan
 
 STILL = {f"{part}_learning_rate": 0.0 for part in ("value", "guide", "executor")}
 SMALL: dict[str, Any] = {"hidden": (8,), "batch_size": 16, "steps": 20, "preset": "none"}
@@ -54,16 +57,23 @@ def test_without_a_step_size_nothing_changes(old: Path) -> None:
     assert check["error"] == check["error_before"] > 0.0
 
 
-def test_learning_goes_on_from_there(old: Path, tmp_path: Path) -> None:
-    first = waypost.load_run(old / "run")
-    run = waypost.train("bc", more(), init=old / "run", out=tmp_path / "new", **SMALL)
-    assert not same(run.policy.agent, first.policy.agent)
-    assert 0.0 < run.result["warm_start"]["changed"] < 1.0
-    scratch = waypost.train("bc", more(), **SMALL)
-    assert run.metrics[0]["policy_loss"] != scratch.metrics[0]["policy_loss"]
-    loaded = waypost.load_run(tmp_path / "new")
-    assert loaded.result["warm_start"] == run.result["warm_start"]
-    assert np.array_equal(loaded.policy.act([0.1, 0.2]), run.policy.act([0.1, 0.2]))
+def test_settings_are_those_of_the_run_and_updates_a_fifth(old: Path) -> None:
+    planned = plan("bc", walk(), init=old / "run")
+    assert (planned.config.hidden, planned.config.batch_size, planned.steps) == ((8,), 16, 4)
+    assert plan("bc", walk(), init=old / "run", steps=7, batch_size=4).config.batch_size == 4
+    assert plan("bc", walk(), init=old / "run", preset="none").config.hidden == (256, 256)
+
+
+def test_a_command_learns_on_from_there(old: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    line = ["train", "bc", "--data", old / "old.npz", "--init", old / "run", "--out", tmp_path / "new"]
+    with pytest.raises(SystemExit) as stop:
+        main([str(word) for word in line])
+    assert stop.value.code == 0
+    assert "on 60 rows" in capfd.readouterr().err
+    assert read_plan(tmp_path / "new") == plan("bc", old / "old.npz", init=old / "run")
+    before, run = waypost.load_run(old / "run"), waypost.load_run(tmp_path / "new")
+    assert not same(run.policy.agent, before.policy.agent)
+    assert 0.0 < run.result["warm_start"]["changed"] < 0.1, "a few updates leave it near to where it was"
 
 
 def test_joint_training_of_por_continues_with_all_parts(tmp_path: Path) -> None:
@@ -98,8 +108,13 @@ def test_a_policy_alone_is_not_enough(old: Path) -> None:
         waypost.train("bc", walk(), init=old / "run" / "policy", **SMALL)
 
 
-def test_old_data_that_are_gone_are_mentioned(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    waypost.train("bc", walk(), out=tmp_path / "run", **SMALL)
-    run = waypost.train("bc", walk(), init=tmp_path / "run", **SMALL)
-    assert run.result["warm_start"] == {"run": str(tmp_path / "run")}
-    assert "the old data cannot be read again" in caplog.text
+def test_old_data_that_are_gone_are_mentioned(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*_: Any, **__: Any) -> None:
+        raise WaypostError("old.npz: no such file")
+
+    monkeypatch.setattr(donor, "obtain", gone)
+    notes: list[str] = []
+    found = donor.kept_behaviour(plan("bc", walk(), init=old / "run"), waypost.Policy.load(old / "run"), notes.append)
+    assert found == {"run": str(old / "run")}
+    assert notes[0].startswith("warning: the old data cannot be read again")
+    assert "no such file" in notes[0]

@@ -111,7 +111,7 @@ def _train(algorithm: str, arguments: list[str]) -> int:
 
     from waypost.cli import handlers
     from waypost.data.names import short_name
-    from waypost.training.plan import plan, read_plan, seeds_from
+    from waypost.training.plan import continues, plan, read_plan, seeds_from
 
     with output.harmless(arguments):
         start, _ = tyro.cli(options.Ground, args=arguments, add_help=False, return_unknown_args=True)
@@ -122,7 +122,8 @@ def _train(algorithm: str, arguments: list[str]) -> int:
         place = options.Place(seeds=len(ground.seeds), first_seed=ground.seeds[0])
     else:
         reading = vars(options.reading_of(start.columns_from))
-        ground = plan(algorithm, start.data, env=start.env, preset=start.preset, **reading)
+        init = start.init if continues(start.init, start.training) else None
+        ground = plan(algorithm, start.data, env=start.env, preset=start.preset, init=init, **reading)
     kind = options.train_type(algorithm)
     asked = _parse(kind, arguments, f"waypost train {algorithm}", default=kind(plan=ground, place=place))
     place = asked.place

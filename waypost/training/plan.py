@@ -30,6 +30,8 @@ MOST_SEEDS = 10_000
 """Agents that are trained at once."""
 MOST_SEED = 2**32 - 1
 """JAX takes no more bits of a seed: larger ones would give the random numbers of a smaller one."""
+CONTINUED = 5
+"""A training that continues from a run has so many times fewer updates than that run, unless it is told otherwise."""
 Config = TypeVar("Config")
 
 
@@ -106,6 +108,8 @@ def plan(
     known = {each.name for each in fields(Plan)}
     settings = {key: value for key, value in options.items() if key not in known}
     given = {key: value for key, value in options.items() if key in known and value is not None}
+    if preset is None and config is None and continues(given.get("init"), settings.get("training")):
+        used, usual_steps, usual = _of_run(str(given["init"]), algorithm, (used, usual_steps, usual))
     _check_settings(algorithm, chosen.config_type, config, settings)
     config = replace(config, **settings) if config is not None else chosen.config_type(**{**usual, **settings})
     convention: Convention = task.convention if task else "recorded"
@@ -125,6 +129,22 @@ def plan(
             "init": str(given["init"]) if "init" in given else None,
         },
     )
+
+
+def continues(init: str | Path | None, training: str | None) -> bool:
+    """Whether a training continues from a run's weights; else it only takes the parts that it leaves out."""
+    return init is not None and training not in ("guide", "executor")
+
+
+def _of_run(
+    init: str, algorithm: str, usual: tuple[str | None, int | None, dict[str, Any]]
+) -> tuple[str | None, int | None, dict[str, Any]]:
+    """Preset, steps and settings of a training that continues from a run: the run's, and a part of its updates."""
+    before = read_plan(Path(init))
+    if before.algorithm != algorithm:
+        return usual
+    kept = {each.name: getattr(before.config, each.name) for each in fields(before.config) if each.name != "training"}
+    return before.preset, max(1, before.steps // CONTINUED), {**usual[2], **kept}
 
 
 def _check_settings(algorithm: str, kind: type[Any], config: Any, settings: dict[str, Any]) -> None:
