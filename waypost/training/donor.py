@@ -22,7 +22,7 @@ from waypost.training.records import read_config
 from waypost.training.state import identity, last_arrays
 
 ROWS = 10_000
-"""Of the old data, that the old and the new policy are compared on."""
+"""Of the old data, about, that the old and the new policy are compared on."""
 FREE = ("training", "schedule")
 """Choices that say how to learn, not what the networks' numbers mean."""
 
