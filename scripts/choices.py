@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import waypost
-from waypost.cli.bar import TrainingBar
-from waypost.cli.screen import screen
+from waypost.console.bar import TrainingBar
+from waypost.console.screen import screen
 from waypost.envs.tasks import Protocol
 from waypost.training.records import read_result
 

@@ -89,7 +89,7 @@ def test_a_value_becomes_what_is_declared(value: Any, kind: Any, found: Any) -> 
         ([], Literal["a", "b"], "x must be a or b, got []"),
         (None, int, "x must be a whole number, got None"),
         ([], str | int, "x must be a text or a whole number, got []"),
-        (3, tuple[int, ...], "x must be a list, each a whole number, got 3"),
+        (3, tuple[int, ...], "x must be a list, each a whole number, got 3; a list of one is (3,)"),
         ("ab", tuple[str, ...], "x must be a list, each a text, got 'ab'"),
         ([1], tuple[int, int], "x must be a list of 2 values, got [1]"),
         ([1, "y"], list[int], "x[1] must be a whole number, got 'y'"),

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from waypost.agents import ALGORITHMS as ALGORITHMS
-    from waypost.api import adapt as adapt, compare as compare, train as train
+    from waypost.api import (
+        adapt as adapt,
+        compare as compare,
+        evaluate as evaluate,
+        load_run as load_run,
+        train as train,
+    )
     from waypost.data.convert import convert as convert
     from waypost.data.dataset import Dataset as Dataset, concatenate as concatenate
     from waypost.data.inspection import inspect as inspect
@@ -32,7 +38,7 @@ if TYPE_CHECKING:
     from waypost.studies.diagnosis import Diagnosis as Diagnosis, diagnose as diagnose
     from waypost.training.callbacks import Callback as Callback
     from waypost.training.policy import Policy as Policy
-    from waypost.training.runs import Run as Run, evaluate as evaluate, load_run as load_run
+    from waypost.training.runs import Run as Run
     from waypost.training.stopping import EarlyStopping as EarlyStopping
     from waypost.training.tracking import Tracking as Tracking
     from waypost.types import Labels as Labels
@@ -41,7 +47,7 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "agents": ("ALGORITHMS",),
-    "api": ("adapt", "compare", "train"),
+    "api": ("adapt", "compare", "evaluate", "load_run", "train"),
     "data.roles": ("Columns",),
     "data.convert": ("convert",),
     "data.dataset": ("Dataset", "concatenate"),
@@ -58,7 +64,7 @@ _PLACES = {
     "studies.diagnosis": ("Diagnosis", "diagnose"),
     "training.callbacks": ("Callback",),
     "training.policy": ("Policy",),
-    "training.runs": ("Run", "evaluate", "load_run"),
+    "training.runs": ("Run",),
     "training.stopping": ("EarlyStopping",),
     "training.tracking": ("Tracking",),
     "types": ("Labels",),

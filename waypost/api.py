@@ -1,52 +1,172 @@
-"""What `import waypost` gives that leaves files: training, comparing and adapting, with their pages."""
+"""What `import waypost` gives that leaves files or takes its time: with pages, and a bar where a person can see it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from waypost.console.watching import counted, watcher
+from waypost.data.large import Choice
+from waypost.data.pipeline import Pipeline
+from waypost.data.roles import Columns
+from waypost.data.table import Reward
+from waypost.envs.tasks import Factory, Protocol
+from waypost.errors import WaypostError
 from waypost.report.comparison import write_comparison
-from waypost.report.finished import RunPage
 from waypost.report.gallery import write_gallery
+from waypost.schema import shown
 from waypost.studies import adaptation, comparison
 from waypost.studies.adaptation import Adaptation
 from waypost.studies.comparison import Comparison
 from waypost.studies.paper import run as experiments
 from waypost.studies.paper.run import Record
-from waypost.training import trainer
+from waypost.training import runs, trainer
 from waypost.training.callbacks import Callback, Callbacks
-from waypost.training.runs import Run
+from waypost.training.policy import Policy
+from waypost.training.runs import Run, load_run as load_run
+from waypost.types import Convention, Count
 
 
 def train(
-    algorithm: str = "por", data: Any = "four-rooms", *, callbacks: Sequence[Callback] = (), **options: Any
+    algorithm: str = "por",
+    data: Any = "four-rooms",
+    *,
+    steps: int | None = None,
+    seeds: int | Iterable[int] = 1,
+    env: str | Factory | None = None,
+    columns: Columns | None = None,
+    pipeline: Pipeline | None = None,
+    reward: Reward | None = None,
+    rewards: Convention | Literal["task"] | None = None,
+    preset: str | None = None,
+    config: Any = None,
+    evaluation: Protocol | None = None,
+    log_every: int | None = None,
+    stream: Choice | None = None,
+    init: str | Path | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    callbacks: Sequence[Callback] = (),
+    progress: bool = True,
+    **settings: Any,
 ) -> Run:
-    return trainer.train(algorithm, data, callback=Callbacks(RunPage(), *callbacks), **options)
+    given = {
+        "steps": steps,
+        "env": env,
+        "columns": columns,
+        "pipeline": pipeline,
+        "reward": reward,
+        "rewards": rewards,
+        "preset": preset,
+        "config": config,
+        "evaluation": evaluation,
+        "log_every": log_every,
+        "stream": stream,
+        "init": init,
+    }
+    options = {name: value for name, value in given.items() if value is not None} | settings
+    watching = _watching(progress, callbacks)
+    return trainer.train(algorithm, data, seeds=seeds, out=out, resume=resume, callback=watching, **options)
+
+
+def evaluate(
+    subject: Run | Policy | str | Path,
+    env: str | Factory | None = None,
+    *,
+    episodes: int | None = None,
+    seed: int | None = None,
+    workers: int | None = None,
+    progress: bool | Count = True,
+) -> dict[str, Any]:
+    with counted(progress, "episodes") as count:
+        return runs.evaluate(subject, env, episodes=episodes, seed=seed, workers=workers, progress=count)
 
 
 def compare(
-    data: Sequence[str | Path],
+    data: str | Path | Sequence[str | Path],
     algorithms: Sequence[str] | None = None,
     *,
     out: str | Path,
+    env: str | Factory | None = None,
+    seeds: int | Sequence[int] = 3,
+    steps: int | None = None,
+    evaluation: Protocol | Callable[[Protocol], Protocol] | None = None,
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+    columns: Columns | None = None,
+    pipeline: Pipeline | None = None,
     callbacks: Sequence[Callback] = (),
-    **options: Any,
+    progress: bool = True,
 ) -> Comparison:
-    found = comparison.compare(data, algorithms, out=out, callback=Callbacks(RunPage(), *callbacks), **options)
+    found = comparison.compare(
+        [data] if isinstance(data, str | Path) else data,
+        algorithms,
+        out=out,
+        env=env,
+        seeds=seeds,
+        steps=steps,
+        evaluation=evaluation,
+        settings=settings,
+        columns=columns,
+        pipeline=pipeline,
+        callback=_watching(progress, callbacks),
+    )
     write_comparison(found, Path(out))
     return found
 
 
-def adapt(run: str | Path, data: Any = None, *, callbacks: Sequence[Callback] = (), **options: Any) -> Adaptation:
-    return adaptation.adapt(run, data, callback=Callbacks(RunPage(), *callbacks), **options)
+def adapt(
+    run: str | Path,
+    data: Any = None,
+    *,
+    reward: str | Callable[..., Any] | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    env: str | Factory | None = None,
+    rewards: Convention | Literal["task"] | None = None,
+    steps: int | None = None,
+    seeds: int | Sequence[int] | None = None,
+    columns: Columns | None = None,
+    pipeline: Pipeline | None = None,
+    callbacks: Sequence[Callback] = (),
+    progress: bool = True,
+    **settings: Any,
+) -> Adaptation:
+    return adaptation.adapt(
+        run,
+        data,
+        reward=reward,
+        out=out,
+        resume=resume,
+        env=env,
+        rewards=rewards,
+        steps=steps,
+        seeds=seeds,
+        columns=columns,
+        pipeline=pipeline,
+        callback=_watching(progress, callbacks),
+        **settings,
+    )
 
 
-def paper(name: str, out: str | Path, *, callbacks: Sequence[Callback] = (), **options: Any) -> Record:
-    record = experiments.run(name, out, callback=Callbacks(RunPage(), *callbacks), **options)
+def paper(
+    name: str, out: str | Path, *, callbacks: Sequence[Callback] = (), progress: bool = True, **options: Any
+) -> Record:
+    record = experiments.run(name, out, callback=_watching(progress, callbacks), **options)
     write_gallery(Path(out))
     return record
 
 
-train.__doc__, compare.__doc__ = trainer.train.__doc__, comparison.compare.__doc__
-adapt.__doc__, paper.__doc__ = adaptation.adapt.__doc__, experiments.run.__doc__
+def _watching(progress: bool, callbacks: Sequence[Callback]) -> Callback:
+    for each in callbacks:
+        if not isinstance(each, Callback):
+            raise WaypostError(f"callbacks must be objects of a class of waypost.Callback, got {shown(each)}")
+    return Callbacks(watcher(progress), *callbacks)
+
+
+_BAR = """
+    progress    False for no bar; there is none either where nobody sees it: no terminal and no notebook
+    """
+train.__doc__, evaluate.__doc__ = f"{(trainer.train.__doc__ or '').rstrip()}{_BAR}", runs.evaluate.__doc__
+compare.__doc__, adapt.__doc__ = comparison.compare.__doc__, adaptation.adapt.__doc__
+paper.__doc__ = experiments.run.__doc__

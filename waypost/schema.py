@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass
+from difflib import get_close_matches
 from functools import cache
 from typing import Any, Literal, NotRequired, TypeVar, Union, get_args, get_origin, get_type_hints, is_typeddict
 
@@ -90,6 +91,12 @@ def conform_fields(instance: Any) -> None:
         object.__setattr__(instance, each.name, conform(value, hints[each.name], each.name))
 
 
+def meant(name: object, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: which one was probably meant; nothing if none is like it."""
+    near = get_close_matches(str(name), list(known), 1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
 def shown(value: Any) -> str:
     """A value as a message shows it: short, however long, deep or strange it is."""
     if isinstance(value, int) and abs(value) >= 10**_SHOWN:
@@ -154,7 +161,8 @@ def _record(value: Any, kind: Any, place: str) -> dict[str, Any]:
 def _row(value: Any, kind: Any, place: str) -> Any:
     origin, options = get_origin(kind), get_args(kind)
     if not isinstance(value, list | tuple):
-        _refuse(value, kind, place)
+        hint = f"; a list of one is ({shown(value)},)" if isinstance(value, int | float) else ""
+        raise WaypostError(f"{place or 'it'} must be {_words(kind)}, got {shown(value)}{hint}")
     fixed = origin is tuple and options[-1] is not Ellipsis
     if fixed and len(value) != len(options):
         _refuse(value, kind, place)

@@ -200,8 +200,20 @@ def test_the_readme_example_runs_as_written(tmp_path: Path) -> None:
     assert done.stdout
 
 
-def test_the_version_is_told() -> None:
+def test_the_version_is_told(capfd: pytest.CaptureFixture[str]) -> None:
     assert waypost.__version__.count(".") == 2
+    assert call(capfd, "--version") == (0, f"waypost {waypost.__version__}\n", "")
+
+
+def test_results_are_on_stdout_unless_a_program_reads_it(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    waypost.save(walk(), tmp_path / "log.npz")
+    code, out, err = call(capfd, "inspect", tmp_path / "log.npz")
+    assert code == 0
+    assert "transitions" in out
+    assert err == ""
+    code, out, err = call(capfd, "inspect", tmp_path / "log.npz", "--json")
+    assert json.loads(out)["rows"] == 60
+    assert "transitions" in err
 
 
 def test_a_robots_log_trains_with_one_command(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:

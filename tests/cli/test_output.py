@@ -14,8 +14,8 @@ from rich.table import Table
 
 from waypost.cli import main, output
 from waypost.cli.handlers import _print_json
-from waypost.cli.output import plain, reason
-from waypost.cli.screen import Screen, counting_bar
+from waypost.cli.output import reason
+from waypost.console.screen import Screen, counting_bar, plain
 from waypost.errors import WaypostError
 from waypost.files import write_text
 

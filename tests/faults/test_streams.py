@@ -13,7 +13,7 @@ from samples import walk
 
 import waypost
 import waypost.training.trainer
-from waypost.cli.bar import TrainingBar
+from waypost.console.bar import TrainingBar
 from waypost.data.stream import Stream
 
 

@@ -162,3 +162,40 @@ def test_only_regular_files_are_read(folder: Path) -> None:
         (folder / name).unlink()
         os.mkfifo(folder / name)
         assert name in refused(folder)
+
+
+# -- what it is asked ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def heater() -> Policy:
+    """A policy that knows the names and the range of its columns."""
+    rows = np.random.default_rng(0).uniform(0, 100, (40, 2))
+    log = {"temp": rows[:, 0], "flow": rows[:, 1], "heat": rows[:, 0] / 100, "reward": rows[:, 1]}
+    columns = waypost.Columns(observations=("temp", "flow"), actions=("heat",))
+    return waypost.train("bc", log, columns=columns, steps=2, hidden=(4,), batch_size=8).policy
+
+
+def test_rows_with_names_are_read_by_name(heater: Policy) -> None:
+    table = pytest.importorskip("pandas").DataFrame({"note": ["x", "y"], "flow": [1.0, 2.0], "temp": [3.0, 4.0]})
+    expected = heater.act([[3.0, 1.0], [4.0, 2.0]])
+    assert np.array_equal(heater.act(table), expected)
+    assert np.allclose(heater.act(table.iloc[0]), expected[0])
+    assert np.allclose(heater.act({"flow": 1.0, "temp": 3.0}), expected[0])
+    with pytest.raises(WaypostError, match="the row has no 'temp'; it needs temp, flow"):
+        heater.act(table[["flow"]].iloc[0])
+
+
+@pytest.mark.parametrize("strange", ["ab", [[1, 2], [1]], object()])
+def test_what_is_no_number_is_refused(strange: Any, heater: Policy) -> None:
+    with pytest.raises(WaypostError, match="observations must be numbers, or rows with the names of columns"):
+        heater.act(strange)
+
+
+def test_far_outside_the_data_it_warns_once(heater: Policy, tmp_path: Path) -> None:
+    heater.act([190.0, -90.0])  # outside, but not by more than the range is wide
+    loaded = Policy.load(heater.save(tmp_path))
+    with pytest.warns(UserWarning, match="flow is -500, in the data it was") as told:
+        loaded.act([50.0, -500.0])
+    assert told[0].filename == __file__
+    loaded.act([50.0, -500.0])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from waypost.data.inspection.checks import no_signal
 from waypost.data.inspection.findings import Support
 from waypost.errors import WaypostError
-from waypost.schema import shown
+from waypost.schema import meant, shown
 from waypost.types import Convention
 
 if TYPE_CHECKING:
@@ -160,7 +160,9 @@ ALGORITHMS: dict[str, Entry] = {entry.name: entry for entry in ENTRIES}
 def find_entry(name: str) -> Entry:
     """The algorithm of that name, or an error that lists the names there are."""
     if not isinstance(name, str) or name not in ALGORITHMS:
-        raise WaypostError(f"no algorithm is called {shown(name)}; there are: {', '.join(ALGORITHMS)}")
+        raise WaypostError(
+            f"no algorithm is called {shown(name)}; there are: {', '.join(ALGORITHMS)}{meant(name, ALGORITHMS)}"
+        )
     return ALGORITHMS[name]
 
 

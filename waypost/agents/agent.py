@@ -58,6 +58,10 @@ class Spec:
     """The same of an action."""
     history: int = 1
     """How many of the environment's observations are side by side in one of the agent's, the oldest first."""
+    observation_low: tuple[float, ...] = ()
+    """The least number of each column in the data; unknown for agents of older versions."""
+    observation_high: tuple[float, ...] = ()
+    """The largest number of each column."""
 
     @classmethod
     def of(cls, dataset: Dataset, **statistics: np.ndarray) -> Spec:
@@ -71,6 +75,8 @@ class Spec:
             observation_names=dataset.observation_names,
             action_names=dataset.action_names,
             history=dataset.history,
+            observation_low=_numbers(dataset.observations.min(axis=0)),
+            observation_high=_numbers(dataset.observations.max(axis=0)),
         )
 
     @classmethod
@@ -84,6 +90,9 @@ class Spec:
         for name, size in (("observation_names", spec.observation_size), ("action_names", spec.action_size)):
             if len(getattr(spec, name)) not in (0, size):
                 raise WaypostError(f"spec.{name} must have a name for each column, or none")
+        known = {len(spec.observation_low), len(spec.observation_high)}
+        if known not in ({0}, {spec.observation_size}):
+            raise WaypostError("spec.observation_low and spec.observation_high must have a number for each column")
         if spec.history < 1 or spec.observation_size % spec.history:
             raise WaypostError(f"spec.history must divide the size of an observation, got {spec.history}")
         if not len(spec.action_low) == len(spec.action_high) == (spec.action_size or 0):
@@ -113,6 +122,11 @@ class Spec:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+    @property
+    def names_in_time(self) -> tuple[str, ...]:
+        """What the columns of one of the environment's observations are called, where the data say it."""
+        return self.observation_names[len(self.observation_names) - len(self.observation_names) // self.history :]
 
     @property
     def actions(self) -> Continuous | Discrete:

@@ -15,7 +15,8 @@ from waypost.cli import options, output
 from waypost.errors import InterruptedRun, WaypostError
 
 _DESCRIPTION = (
-    "Offline reinforcement learning: from logged data to a policy that says where to go and how to get there."
+    "Offline reinforcement learning: from logged data to a policy that says where to go and how to get there. "
+    "`waypost --version` shows which version this is."
 )
 _STYLE = (tyro.conf.OmitSubcommandPrefixes, tyro.conf.HelptextFromCommentsOff, tyro.conf.SuppressFixed)
 
@@ -65,6 +66,11 @@ def _dispatch(arguments: list[str]) -> int:
     arguments = _with_expressions(arguments)
     if any("\0" in argument for argument in arguments):
         raise WaypostError("an argument holds a NUL character, which no name or number has")
+    if command in ("--version", "-V"):
+        from importlib.metadata import version
+
+        output.say(f"waypost {version('waypost')}")
+        return 0
     if command in options.COMMANDS:
         from waypost.cli import handlers
 
@@ -105,7 +111,7 @@ def _train(algorithm: str, arguments: list[str]) -> int:
 
     from waypost.cli import handlers
     from waypost.data.names import short_name
-    from waypost.training.plan import plan, read_plan, seeds_from
+    from waypost.training.plan import continues, plan, read_plan, seeds_from
 
     with output.harmless(arguments):
         start, _ = tyro.cli(options.Ground, args=arguments, add_help=False, return_unknown_args=True)
@@ -116,7 +122,8 @@ def _train(algorithm: str, arguments: list[str]) -> int:
         place = options.Place(seeds=len(ground.seeds), first_seed=ground.seeds[0])
     else:
         reading = vars(options.reading_of(start.columns_from))
-        ground = plan(algorithm, start.data, env=start.env, preset=start.preset, **reading)
+        init = start.init if continues(start.init, start.training) else None
+        ground = plan(algorithm, start.data, env=start.env, preset=start.preset, init=init, **reading)
     kind = options.train_type(algorithm)
     asked = _parse(kind, arguments, f"waypost train {algorithm}", default=kind(plan=ground, place=place))
     place = asked.place

@@ -13,7 +13,8 @@ from rich.table import Table
 
 import waypost.recording  # noqa: F401 (data made here are known by name)
 from waypost.cli import options
-from waypost.cli.output import plain, say, saying
+from waypost.cli.output import say
+from waypost.console.screen import plain
 
 
 def _print_json(wanted: bool, record: Any) -> None:
@@ -32,16 +33,17 @@ def _finite(value: Any) -> Any:
 
 
 def run_train(planned: Any, out: Path, resume: bool, as_json: bool, track: tuple[Any, ...] = ()) -> None:
-    from waypost.cli.bar import TrainingBar
-    from waypost.cli.screen import screen, show
+    from waypost.cli.screen import results, show
+    from waypost.console.bar import TrainingBar
     from waypost.training.callbacks import Callbacks
     from waypost.training.tracking import Tracking
     from waypost.training.trainer import execute
 
     watching = Callbacks(TrainingBar(), *(Tracking(kind, out) for kind in dict.fromkeys(track)))
     run = execute(planned, planned.data, out, resume, watching)
-    show(run.result)
-    screen.tell(f"report: {out / 'report.html'}")
+    with results(as_json) as to:
+        show(run.result, to)
+        to.tell(f"report: {out / 'report.html'}")
     _print_json(as_json, run.result)
 
 
@@ -53,8 +55,8 @@ def run_demo(command: options.Demo) -> None:
 
 
 def run_compare(command: options.Compare) -> None:
-    from waypost.cli.bar import TrainingBar
-    from waypost.cli.screen import screen, show_comparison
+    from waypost.cli.screen import results, show_comparison
+    from waypost.console.bar import TrainingBar
     from waypost.report.comparison import write_comparison
     from waypost.studies.comparison import compare, read_settings
     from waypost.training.plan import seeds_from
@@ -72,14 +74,16 @@ def run_compare(command: options.Compare) -> None:
         callback=TrainingBar(),
     )
     write_comparison(comparison, command.out)
-    show_comparison(comparison)
-    screen.tell(f"page: {command.out / 'compare.html'}")
+    with results(command.json) as to:
+        show_comparison(comparison, to)
+        to.tell(f"page: {command.out / 'compare.html'}")
     _print_json(command.json, comparison.to_json())
 
 
 def run_paper(command: options.Paper) -> None:
-    from waypost.cli.bar import TrainingBar
-    from waypost.cli.screen import Screen, counting_bar, screen
+    from waypost.cli.screen import results
+    from waypost.console.bar import TrainingBar
+    from waypost.console.screen import counting_bar
     from waypost.report.gallery import write_gallery
     from waypost.studies.paper import EXPERIMENTS
     from waypost.studies.paper.run import changes, finished, run
@@ -94,9 +98,10 @@ def run_paper(command: options.Paper) -> None:
             counting=counting_bar,
         )
         write_gallery(command.out)
-        screen.print(Markdown(record.text))
-        screen.tell(f"files: {command.out / command.name}")
-        screen.tell(f"page: {command.out / 'paper.html'}")
+        with results(command.json) as to:
+            to.print(Markdown(record.text))
+            to.tell(f"files: {command.out / command.name}")
+            to.tell(f"page: {command.out / 'paper.html'}")
         _print_json(command.json, asdict(record))
         return
     done = finished(command.out)
@@ -110,18 +115,20 @@ def run_paper(command: options.Paper) -> None:
     table = Table("name", "what it is", "in the paper", f"in {command.out}")
     for name, each in EXPERIMENTS.items():
         table.add_row(name, each.title, each.place, forms.get(name, "-"))
-    with saying():
-        Screen().print(table)
+    with results(command.json) as to:
+        to.print(table)
 
 
 def run_evaluate(command: options.Evaluate) -> None:
-    from waypost.cli.screen import counting_bar, show
+    from waypost.cli.screen import results, show
+    from waypost.console.screen import counting_bar
     from waypost.training.runs import evaluate
 
     with counting_bar("episodes") as progress:
         given = {"episodes": command.episodes, "seed": command.seed, "workers": command.workers}
         outcome = evaluate(command.run, command.env, **given, progress=progress)
-    show(outcome)
+    with results(command.json) as to:
+        show(outcome, to)
     _print_json(command.json, outcome)
 
 
@@ -134,8 +141,8 @@ def run_report(command: options.Report) -> None:
 
 
 def run_adapt(command: options.Adapt) -> None:
-    from waypost.cli.bar import TrainingBar
-    from waypost.cli.screen import screen, show
+    from waypost.cli.screen import results, show
+    from waypost.console.bar import TrainingBar
     from waypost.studies.adaptation import adapt
 
     out = command.out or Path(f"{command.run}-adapted")
@@ -144,14 +151,16 @@ def run_adapt(command: options.Adapt) -> None:
     reward = command.pipeline.reward
     reading = replace(command, pipeline=replace(command.pipeline, reward=None)).reading
     adapted = adapt(**{**given, **reading, "reward": reward, "out": out}, callback=TrainingBar())
-    show(adapted.run.result)
-    screen.tell(adapted.words())
-    screen.tell(f"report: {out / 'report.html'}")
+    with results(command.json) as to:
+        show(adapted.run.result, to)
+        to.tell(adapted.words())
+        to.tell(f"report: {out / 'report.html'}")
     _print_json(command.json, adapted.to_json())
 
 
 def run_diagnose(command: options.Diagnose) -> None:
-    from waypost.cli.screen import screen, show_diagnosis
+    from waypost.cli.screen import results, show_diagnosis
+    from waypost.console.screen import screen
     from waypost.report.diagnosis import write_diagnosis
     from waypost.studies.diagnosis import diagnose
 
@@ -159,13 +168,14 @@ def run_diagnose(command: options.Diagnose) -> None:
         asked = {"states": command.states, "neighbours": command.neighbours} | command.reading
         found = diagnose(command.run, command.data, **asked)
         folder = write_diagnosis(found, command.out or command.run / "diagnosis")
-    show_diagnosis(found)
+    with results(command.json) as to:
+        show_diagnosis(found, to)
     say(plain(folder))
     _print_json(command.json, found.to_json())
 
 
 def run_export(command: options.Export) -> None:
-    from waypost.cli.screen import screen
+    from waypost.console.screen import screen
     from waypost.shipping.export import export
 
     asked = {name: value for name, value in vars(command).items() if name not in ("run", "json")}
@@ -183,7 +193,7 @@ def run_export(command: options.Export) -> None:
 
 
 def run_serve(command: options.Serve) -> None:
-    from waypost.cli.screen import screen
+    from waypost.console.screen import screen
     from waypost.resources import require
 
     for module in ("starlette", "uvicorn", "onnx", "onnxruntime"):
@@ -206,7 +216,8 @@ def run_serve(command: options.Serve) -> None:
 
 def run_collect(command: options.Collect) -> None:
     from waypost.agents import supports
-    from waypost.cli.screen import counting_bar, screen, show_inspection
+    from waypost.cli.screen import results, show_inspection
+    from waypost.console.screen import counting_bar
     from waypost.data.inspection import inspect
     from waypost.data.sources import kept_file, writer
     from waypost.files import writable
@@ -220,32 +231,34 @@ def run_collect(command: options.Collect) -> None:
         dataset = collect(command.name, command.transitions, command.seed, command.workers, progress)
     write(dataset, out, None)
     inspection = inspect(dataset, supports(dataset))
-    show_inspection(inspection)
-    screen.tell(f"data: {out}")
+    with results(command.json) as to:
+        show_inspection(inspection, to)
+        to.tell(f"data: {out}")
     _print_json(command.json, inspection.to_json() | {"file": str(out)})
 
 
 def run_inspect(command: options.Inspect) -> int:
     """Exit code 2 says that training would refuse the data."""
     from waypost.agents import supports
-    from waypost.cli.screen import screen, show_inspection
+    from waypost.cli.screen import results, show_inspection
     from waypost.data.inspection import inspect
     from waypost.data.sources import read
 
     dataset = read(command.source, **command.reading)
     inspection = inspect(dataset, supports(dataset))
-    show_inspection(inspection)
+    with results(command.json) as to:
+        show_inspection(inspection, to)
     if command.out is not None:
         from waypost.report.inspection import write_inspection
 
         write_inspection(inspection, dataset, command.out)
-        screen.tell(f"page: {command.out}")
+        to.tell(f"page: {command.out}")
     _print_json(command.json, inspection.to_json())
     return 2 if any(finding.level == "error" for finding in inspection.findings) else 0
 
 
 def run_convert(command: options.Convert) -> None:
-    from waypost.cli.screen import counting_bar, screen
+    from waypost.console.screen import counting_bar, screen
     from waypost.data.convert import convert
 
     with counting_bar("transitions") as progress:
@@ -256,7 +269,7 @@ def run_convert(command: options.Convert) -> None:
 
 def run_list(command: options.List) -> None:
     from waypost.agents import ALGORITHMS
-    from waypost.cli.screen import Screen
+    from waypost.cli.screen import results
     from waypost.data.sources import RECIPES
     from waypost.envs.tasks import TASKS
     from waypost.training.presets import presets
@@ -270,8 +283,7 @@ def run_list(command: options.List) -> None:
     if command.json:
         say(json.dumps(listing))
         return
-    output = Screen()
-    with saying():
+    with results(command.json) as output:
         for kind, entries in listing.items():
             table = Table("name", "what it is", title=kind, title_justify="left", title_style="bold")
             for entry in entries:

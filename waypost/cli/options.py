@@ -97,6 +97,8 @@ class Ground:
     columns_from: Path | None = None
     env: str | None = None
     preset: str | None = None
+    init: str | None = None
+    training: str | None = None
     out: Path | None = None
     resume: bool = False
 

@@ -4,23 +4,13 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 
-_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Control characters, what turns the direction of writing, and bytes of a file name that are no text."""
+from waypost.console.screen import plain
+
 _STDOUT = "standard output"
-
-
-def plain(text: object, kept: str = "") -> str:
-    """A text with every control character written out, `\\x1b` for an escape; those in `kept` stay."""
-    return _UNSEEN.sub(lambda found: found[0] if found[0] in kept else _written_out(found[0]), str(text))
-
-
-def _written_out(character: str) -> str:
-    return character.encode("unicode_escape").decode()
 
 
 def say(text: str) -> None:

@@ -1,19 +1,17 @@
-"""What people see while it runs and when it is done; all on stderr, so that stdout holds what a program reads."""
+"""Results as tables on stdout; with --json they go to stderr, so that stdout holds what a program reads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from waypost.cli.output import plain
+from waypost.cli.output import saying
+from waypost.console.screen import SHOWN, Screen, screen
 from waypost.data.inspection.findings import Inspection, Level
 from waypost.statistics import spread, spread_name
 
@@ -22,56 +20,17 @@ if TYPE_CHECKING:
     from waypost.studies.diagnosis import Diagnosis
 
 
-class Screen(Console):
-    """A console that shows names as they are: no markup in them is read, no control character gets through."""
-
-    def __init__(self, stderr: bool = False):
-        super().__init__(stderr=stderr, markup=False, emoji=False)
-
-    def render_str(self, text: str, **options: Any) -> Text:
-        """Written out here already, so that a table leaves room for it."""
-        return super().render_str(plain(text, kept="\n"), **options)
-
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
-        for segment in super().render(renderable, options):
-            yield segment if segment.control else segment._replace(text=plain(segment.text, kept="\n"))
-
-    def tell(self, text: str) -> None:
-        """A line as long as it is, for names to be copied."""
-        self.print(plain(text), soft_wrap=True)
-
-
-screen = Screen(stderr=True)
-
-
-SHOWN = (
-    ("return", "return", 2),
-    ("score", "score", 1),
-    ("success_rate", "success", 3),
-    ("episode_length", "length", 1),
-)
-
-
 @contextmanager
-def counting_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar that is told how many of how many are done; it shows once there is something to tell."""
-    bar = Progress(
-        TextColumn(what, markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=screen
-    )
-    task = bar.add_task("", total=None)
-
-    def count(done: int, total: int) -> None:
-        bar.start()
-        bar.update(task, completed=done, total=total)
-
-    try:
-        yield count
-    finally:
-        if bar.live.is_started:
-            bar.stop()
+def results(as_json: bool) -> Iterator[Screen]:
+    """Where a command's results are printed for people."""
+    if as_json:
+        yield screen
+        return
+    with saying():
+        yield Screen()
 
 
-def show(outcome: dict[str, Any]) -> None:
+def show(outcome: dict[str, Any], to: Screen) -> None:
     """The result as a table."""
 
     def number(value: float | None, digits: int) -> str:
@@ -89,10 +48,10 @@ def show(outcome: dict[str, Any]) -> None:
         spreads = [(spread([row[measure] for row in outcome["per_seed"]]), digits) for measure, _, digits in SHOWN]
         ends = (" to ".join(number(end, digits) for end in bounds) if bounds else "-" for bounds, digits in spreads)
         table.add_row(spread_name(len(outcome["per_seed"])), *ends)
-    screen.print(title, table, f"{outcome['seconds']:.1f} s", sep="\n")
+    to.print(title, table, f"{outcome['seconds']:.1f} s", sep="\n")
 
 
-def show_comparison(comparison: Comparison) -> None:
+def show_comparison(comparison: Comparison, to: Screen) -> None:
     """The results as one table per data set, the best algorithm first."""
     from waypost.studies.comparison import cells, overall_table
 
@@ -103,20 +62,20 @@ def show_comparison(comparison: Comparison) -> None:
             table.add_column(title, justify="right" if place else "left", no_wrap=name != "seeds")
         for entry in comparison.of(data):
             table.add_row(*cells(entry))
-        screen.print(table)
+        to.print(table)
     if comparison.overall:
         header, rows = overall_table(comparison)
         overall = Table(*header, title="over all data", title_justify="left", title_style="bold")
         for row in rows:
             overall.add_row(*row)
-        screen.print(overall)
+        to.print(overall)
 
 
 _COLOURS: dict[Level, str] = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 _MOST_COLUMNS = 40
 
 
-def show_inspection(inspection: Inspection) -> None:
+def show_inspection(inspection: Inspection, to: Screen) -> None:
     """The health of a data set: summary, columns, algorithms, and last, next to the prompt, what was found."""
     summary = Table("what", "in these data", title=inspection.name, title_justify="left", title_style="bold")
     for what, words in inspection.facts():
@@ -130,20 +89,20 @@ def show_inspection(inspection: Inspection) -> None:
         numbers = ("-" if n is None else f"{n:.4g}" for n in (column.min, column.mean, column.std, column.max))
         last = following is not None and following.kind != column.kind
         columns.add_row(column.name, *numbers, column.remark, end_section=last)
-    screen.print(summary, columns, sep="\n")
+    to.print(summary, columns, sep="\n")
     if len(inspection.columns) > _MOST_COLUMNS:
-        screen.print(f"and {len(inspection.columns) - _MOST_COLUMNS} more columns; --json and the page have them all")
+        to.print(f"and {len(inspection.columns) - _MOST_COLUMNS} more columns; --json and the page have them all")
     if inspection.supports:
         algorithms = Table("algorithm", "can learn from it", "why")
         for support in inspection.supports:
             algorithms.add_row(support.algorithm, "yes" if support.supported else "no", support.why)
-        screen.print(algorithms)
+        to.print(algorithms)
     for finding in inspection.findings:
-        screen.print(Text.assemble((f"{finding.level}: ", _COLOURS[finding.level]), str(finding)))
-    screen.print(inspection.verdict)
+        to.print(Text.assemble((f"{finding.level}: ", _COLOURS[finding.level]), str(finding)))
+    to.print(inspection.verdict)
 
 
-def show_diagnosis(diagnosis: Diagnosis) -> None:
+def show_diagnosis(diagnosis: Diagnosis, to: Screen) -> None:
     """What was measured as a table, and the reading."""
     table = Table("measure", title="diagnosis", title_justify="left", title_style="bold")
     for name in ("mean", "median", "95 % below", "largest"):
@@ -152,4 +111,4 @@ def show_diagnosis(diagnosis: Diagnosis) -> None:
     for row in diagnosis.rows:
         numbers = (f"{row[name]:.3g}" for name in ("mean", "median", "p95", "largest"))
         table.add_row(row["measure"], *numbers, row["meaning"])
-    screen.print(table, Text(diagnosis.reading()), sep="\n")
+    to.print(table, Text(diagnosis.reading()), sep="\n")

@@ -12,18 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from waypost.data import validation
+from waypost.data.facts import in_short
 from waypost.data.notes import together
 from waypost.data.pipeline import Reading
 from waypost.data.validation import ActionKind
 from waypost.errors import WaypostError
+from waypost.summaries import Summarised, Summary
 from waypost.types import Flags, Floats, Labels
 
 STORED_AS_INTEGERS = "actions are stored as integers"
 """How the note of a reader begins that inferred from this whether they are discrete."""
 
 
-@dataclass(frozen=True, eq=False)
-class Dataset:
+@dataclass(frozen=True, eq=False, repr=False)
+class Dataset(Summarised):
     """Transitions in the order they were recorded, validated once and read-only.
 
     Three facts about a row are kept apart because learning needs each of them:
@@ -171,6 +173,9 @@ class Dataset:
         for values in self.columns.values():
             values.setflags(write=False)
         return self
+
+    def summary(self) -> Summary:
+        return in_short(self)
 
     def __len__(self) -> int:
         return len(self.observations)

@@ -44,6 +44,27 @@ def observe(row: Mapping[str, Any], names: Sequence[str], reading: Reading, hist
     return np.array([found[name][0] for name in names], np.float32)
 
 
+def by_name(observations: Any) -> list[Mapping[str, Any]]:
+    """The rows of observations whose columns have names: a mapping, or a row or a table of pandas; none for others."""
+    if isinstance(observations, Mapping):
+        return [observations]
+    names = observations.keys() if hasattr(observations, "to_dict") else [None]
+    if not all(isinstance(name, str) for name in names):
+        return []
+    return [observations.to_dict()] if observations.ndim == 1 else observations.to_dict("records")
+
+
+def far_outside(rows: np.ndarray, low: np.ndarray, high: np.ndarray, names: Sequence[str]) -> str:
+    """Which column is farther outside a range than the range is wide, in words; nothing where none is."""
+    width = np.where(high > low, high - low, np.maximum(1.0, np.abs(low)))
+    beyond = np.maximum(low - rows, rows - high) / width
+    row, column = np.unravel_index(beyond.argmax(), beyond.shape)
+    if beyond[row, column] <= 1.0:
+        return ""
+    name = names[column] if names else f"column {column}"
+    return f"{name} is {rows[row, column]:.6g}, in the data it was {low[column]:.6g} to {high[column]:.6g}"
+
+
 def with_means(rows: np.ndarray, names: Sequence[str], reading: Reading | None) -> np.ndarray:
     """The rows with the means of columns where these stood for missing values; another NaN is an error."""
     if np.isfinite(rows).all():

@@ -28,6 +28,7 @@ from waypost.errors import WaypostError
 from waypost.files import expanded, writable
 from waypost.locks import alone
 from waypost.resources import available_memory
+from waypost.schema import conform
 from waypost.types import Count
 
 LEARNED = ("observations", "actions", "rewards", "next_observations")
@@ -98,7 +99,8 @@ def read(
     reward: Reward | None = None,
 ) -> Dataset:
     """What `load` reads, with NaN and infinities still in it."""
-    columns, pipeline = columns or Columns(), pipeline or Pipeline()
+    columns = conform(columns or Columns(), Columns, "columns")
+    pipeline = conform(pipeline or Pipeline(), Pipeline, "pipeline")
     if isinstance(source, list | tuple):
         source = joined(source)
     if isinstance(source, Dataset):

@@ -13,11 +13,12 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from waypost.envs import four_rooms, mazes, native, simulators, t_maze
+from waypost.envs.flat import flat
 from waypost.envs.layout import Layout
 from waypost.envs.locomotion import BODIES
 from waypost.envs.mazes import ANT_SCALE, MAZES, POINT_SCALE
 from waypost.errors import WaypostError
-from waypost.schema import conform_fields
+from waypost.schema import conform_fields, meant, shown
 from waypost.types import Convention
 
 
@@ -57,6 +58,7 @@ OPTIONS = {
 """What the fields of `Protocol` are called in commands."""
 
 
+Factory = Callable[[], gym.Env[Any, Any]]
 Stepping = Literal["vector", "simulation", "sync"]
 """How environments step together.
 
@@ -88,13 +90,25 @@ class Task:
     layout: Callable[[], Layout] | None = None
     """What to draw, for tasks on a plane."""
     stepping: Stepping = "sync"
+    factory: Factory | None = None
+    """Makes one environment, where it comes from Python and not from Gymnasium's registry."""
+    names: tuple[str, ...] = ()
+    """What the agent calls the columns of its observations; parts of a Dict are put in this order."""
 
     def make(self, environments: int, workers: bool = False) -> gym.vector.VectorEnv:
         """That many environments stepping together; the caller resets each one when it is done.
 
         With `workers` those that would step one after the other in this process get a process each.
         """
+        return flat(self._make(environments, workers), self.names, self.name)
+
+    def _make(self, environments: int, workers: bool) -> gym.vector.VectorEnv:
         by_hand: dict[str, Any] = {"autoreset_mode": AutoresetMode.DISABLED}
+        if self.factory is not None:
+            several = [self.factory] * environments
+            if workers:
+                return gym.vector.AsyncVectorEnv(several, context="spawn", **by_hand)
+            return gym.vector.SyncVectorEnv(several, **by_hand)
         with simulators.making(self.env_id):
             if self.stepping == "vector":
                 return gym.make_vec(self.env_id, environments, "vector_entry_point", **by_hand)
@@ -166,13 +180,20 @@ def _place(position: np.ndarray) -> tuple[float, ...]:
 TASKS: dict[str, Task] = {task.name: task for task in _catalogue()}
 
 
-def task(name: str) -> Task:
+OWN: dict[str, Task] = {}
+"""Tasks whose environments were given as functions, by the name of the function."""
+
+
+def task(name: str | Factory) -> Task:
     """The task of that name, or an unscored one for any registered Gymnasium environment.
 
-    "module:id" imports the module first, which registers the environment.
+    "module:id" imports the module first, which registers the environment. A function or class that makes an
+    environment is a task, too, and known by its name from then on.
     """
-    if name in TASKS:
-        return TASKS[name]
+    if not isinstance(name, str):
+        return _own(name)
+    if name in TASKS or name in OWN:
+        return TASKS.get(name) or OWN[name]
     module, _, env_id = name.rpartition(":")
     if module:
         with simulators.making(name):
@@ -183,7 +204,21 @@ def task(name: str) -> Task:
         return Task(name, name, stepping="simulation" if name in native.IDS else "sync")
     raise WaypostError(
         f"no task or Gymnasium environment is called {name!r}; tasks here: {', '.join(TASKS)} (see `waypost list`)"
+        f"{meant(name, [*TASKS, *gym.registry])}"
     )
+
+
+def _own(factory: Any) -> Task:
+    if isinstance(factory, gym.Env) or not callable(factory):
+        given = "an environment" if isinstance(factory, gym.Env) else shown(factory)
+        raise WaypostError(
+            f"env must be a name or a function that makes an environment, got {given}; several are made, so give "
+            "the class or `lambda: MyEnv()`"
+        )
+    words = getattr(factory, "__module__", ""), getattr(factory, "__qualname__", type(factory).__name__)
+    name = ".".join(filter(None, words))
+    OWN[name] = Task(name, name, factory=factory)
+    return OWN[name]
 
 
 def common_suite(suites: Iterable[str | None]) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from waypost.training import runs
 from waypost.training.callbacks import Callback
 from waypost.training.runs import Run
 
@@ -11,6 +14,14 @@ class RunPage(Callback):
 
     def finished(self, run: Run) -> None:
         if run.directory is not None:
-            from waypost.report.run import write_report  # drawing is loaded once there is something to draw
+            write_page(run, run.directory / "report.html")
 
-            write_report(run, run.directory / "report.html")
+
+def write_page(run: Run, path: Path) -> Path:
+    """Write the page about a run."""
+    from waypost.report.run import write_report  # drawing is loaded once there is something to draw
+
+    return write_report(run, path)
+
+
+runs.write_page = write_page

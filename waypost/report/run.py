@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from waypost.envs.layout import Layout
-from waypost.envs.tasks import Protocol, Task, task as find_task
+from waypost.envs.tasks import TASKS, Protocol, Task
 from waypost.errors import WaypostError
 from waypost.figures.curves import as_table
 from waypost.figures.maps import World
@@ -42,7 +42,7 @@ def write_report(run: Run, path: Path) -> Path:
         metrics=as_table(run.metrics),
         evaluations=as_table(run.evaluations) or {name: np.array([]) for name in ("step", "seed", *MEASURES)},
         names=[(side, ", ".join(getattr(run.policy.spec, f"{side}_names"))) for side in ("observation", "action")],
-        worlds=worlds(run.policy, find_task(plan.task), plan.evaluation) if plan.task else (),
+        worlds=worlds(run.policy, TASKS[plan.task], plan.evaluation) if plan.task in TASKS else (),
     )
     write_text(path, render_report(report))
     return path

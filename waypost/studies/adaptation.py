@@ -20,7 +20,7 @@ from waypost.data.expressions import is_reference
 from waypost.data.pipeline import Pipeline, Reading
 from waypost.data.roles import Columns
 from waypost.data.sources import load, recorded_task
-from waypost.envs.tasks import task as find_task
+from waypost.envs.tasks import Factory, task as find_task
 from waypost.errors import WaypostError
 from waypost.training.callbacks import Callback
 from waypost.training.plan import plan, read_plan
@@ -60,7 +60,7 @@ def adapt(
     reward: str | Callable[..., Any] | None = None,
     out: str | Path | None = None,
     resume: bool = False,
-    env: str | None = None,
+    env: str | Factory | None = None,
     rewards: Convention | Literal["task"] | None = None,
     steps: int | None = None,
     seeds: int | Sequence[int] | None = None,

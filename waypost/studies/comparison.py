@@ -27,11 +27,12 @@ from waypost.data.large import obtain
 from waypost.data.names import short_name
 from waypost.data.pipeline import Pipeline
 from waypost.data.roles import Columns
-from waypost.envs.tasks import Protocol, common_suite, task as find_task
+from waypost.envs.tasks import Factory, Protocol, common_suite, task as find_task
 from waypost.errors import DirectoryError, WaypostError
 from waypost.files import reading, table
 from waypost.schema import conform
 from waypost.statistics import Estimate, Profile
+from waypost.summaries import Summarised, Summary
 from waypost.training.callbacks import Callback, in_turn
 from waypost.training.plan import Plan, plan
 from waypost.training.runs import Run
@@ -85,14 +86,21 @@ class Overall(NamedTuple):
     """How likely one of its runs is better than one of the reference; None for the reference."""
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Summarised):
     """What a comparison found."""
 
     data: tuple[str, ...]
     algorithms: tuple[str, ...]
     suite: str | None
     entries: tuple[Entry, ...]
+
+    def summary(self) -> Summary:
+        best = [next((entry for entry in self.of(data) if entry.rank), None) for data in self.data]
+        found = [f"{entry.algorithm} {entry.mean:.1f} on {entry.data}" for entry in best if entry]
+        line = f"Comparison of {', '.join(self.algorithms)}; best: {', '.join(found) or 'no results'}"
+        rows = [(data, *cells(each)) for data in self.data for each in self.of(data)]
+        return Summary(line, ("data", *self.header), rows)
 
     def of(self, data: str) -> list[Entry]:
         """The entries of one data set, best first; those without a result last."""
@@ -173,7 +181,7 @@ def compare(
     algorithms: Sequence[str] | None = None,
     *,
     out: str | Path,
-    env: str | None = None,
+    env: str | Factory | None = None,
     seeds: int | Sequence[int] = 3,
     steps: int | None = None,
     evaluation: Protocol | Callable[[Protocol], Protocol] | None = None,

@@ -140,8 +140,6 @@ def _restart(memory: Memory, restarted: Array, fresh: Memory) -> Memory:
 def _check_spaces(envs: Any, actor: _Actor, task: Task) -> None:
     """A clear word before a shape error inside the compiled function."""
     space = envs.single_observation_space
-    if space.shape is None or len(space.shape) != 1:
-        raise WaypostError(f"task {task.name}: observations of {space} are not flat vectors; flatten them first")
     rows = jax.ShapeDtypeStruct((actor.count, 1, space.shape[0]), jnp.float32)
     memory = jax.eval_shape(lambda: actor.start(1))
     try:

@@ -215,6 +215,12 @@ class Learner:
             lane.state = jax.device_put(_stack(states), lane.device)
             lane.keys = jax.device_put(_stack(keys), lane.device)
 
+    def replace_states(self, changed: Callable[[int, Any], Any]) -> None:
+        """Give every seed another state of the same form."""
+        states = dict(zip(self.seeds, self.states, strict=True))
+        for lane in self.lanes:
+            lane.state = jax.device_put(_stack([changed(seed, states[seed]) for seed in lane.seeds]), lane.device)
+
     def _keys(self) -> list[Array]:
         return [key for lane in self.lanes for key in (lane.keys.reshape(-1))]
 

@@ -18,9 +18,9 @@ from waypost.data.names import SEVERAL
 from waypost.data.pipeline import AS_BEFORE, Pipeline, Reading
 from waypost.data.roles import Columns
 from waypost.data.sources import recorded_task
-from waypost.envs.tasks import TASKS, Protocol, task as find_task
+from waypost.envs.tasks import TASKS, Factory, Protocol, task as find_task
 from waypost.errors import WaypostError
-from waypost.schema import build, conform_fields, shown
+from waypost.schema import build, conform, conform_fields, meant, shown
 from waypost.training import presets
 from waypost.training.records import read_config
 from waypost.types import Convention
@@ -30,6 +30,8 @@ MOST_SEEDS = 10_000
 """Agents that are trained at once."""
 MOST_SEED = 2**32 - 1
 """JAX takes no more bits of a seed: larger ones would give the random numbers of a smaller one."""
+CONTINUED = 5
+"""A training that continues from a run has so many times fewer updates than that run, unless it is told otherwise."""
 Config = TypeVar("Config")
 
 
@@ -51,7 +53,7 @@ class Plan(Generic[Config]):
     rewards: Convention | Literal["task"]
     """Reward convention: the task's; as recorded; r - 1, failures costly; 4 (r - 0.5); scaled by returns."""
     init: str | None = None
-    """Run whose agent provides the parts this training leaves out."""
+    """Run to continue from its weights; where parts of the agent are left out (--training guide), only those parts."""
     log_every: int = 500
     """Updates per row of metrics.csv."""
     stream: Choice = "auto"
@@ -86,7 +88,7 @@ def plan(
     algorithm: str = "por",
     data: str | Path | Dataset = "four-rooms",
     *,
-    env: str | None = None,
+    env: str | Factory | None = None,
     preset: str | None = None,
     config: Any = None,
     seeds: int | Iterable[int] = 1,
@@ -106,10 +108,10 @@ def plan(
     known = {each.name for each in fields(Plan)}
     settings = {key: value for key, value in options.items() if key not in known}
     given = {key: value for key, value in options.items() if key in known and value is not None}
-    try:
-        config = replace(config, **settings) if config is not None else chosen.config_type(**{**usual, **settings})
-    except TypeError as error:
-        raise WaypostError(f"{algorithm}: {error}; `waypost train {algorithm} --help` lists the settings") from None
+    if preset is None and config is None and continues(given.get("init"), settings.get("training")):
+        used, usual_steps, usual = _of_run(str(given["init"]), algorithm, (used, usual_steps, usual))
+    _check_settings(algorithm, chosen.config_type, config, settings)
+    config = replace(config, **settings) if config is not None else chosen.config_type(**{**usual, **settings})
     convention: Convention = task.convention if task else "recorded"
     if given.get("rewards", "task") == "task":
         given["rewards"] = chosen.conventions.get(convention, convention)
@@ -119,7 +121,7 @@ def plan(
         data=name,
         task=task.name if task else None,
         preset=used,
-        seeds=seeds_from(seeds) if isinstance(seeds, int) else tuple(seeds),
+        seeds=tuple(seeds) if isinstance(seeds, Iterable) else seeds_from(conform(seeds, int, "seeds")),
         **{
             "steps": usual_steps or DEFAULT_STEPS,
             "evaluation": task.protocol if task else Protocol(),
@@ -127,6 +129,34 @@ def plan(
             "init": str(given["init"]) if "init" in given else None,
         },
     )
+
+
+def continues(init: str | Path | None, training: str | None) -> bool:
+    """Whether a training continues from a run's weights; else it only takes the parts that it leaves out."""
+    return init is not None and training not in ("guide", "executor")
+
+
+def _of_run(
+    init: str, algorithm: str, usual: tuple[str | None, int | None, dict[str, Any]]
+) -> tuple[str | None, int | None, dict[str, Any]]:
+    """Preset, steps and settings of a training that continues from a run: the run's, and a part of its updates."""
+    before = read_plan(Path(init))
+    if before.algorithm != algorithm:
+        return usual
+    kept = {each.name: getattr(before.config, each.name) for each in fields(before.config) if each.name != "training"}
+    return before.preset, max(1, before.steps // CONTINUED), {**usual[2], **kept}
+
+
+def _check_settings(algorithm: str, kind: type[Any], config: Any, settings: dict[str, Any]) -> None:
+    """Raise unless the algorithm has all these settings."""
+    if config is not None and not isinstance(config, kind):
+        raise WaypostError(f"config must be a {kind.__module__}.{kind.__name__}, got {shown(config)}")
+    own = [each.name for each in fields(kind)]
+    for name in settings:
+        if name not in own:
+            near = meant(name, [*own, *(each.name for each in fields(Plan)), "env", "out", "callbacks", "progress"])
+            listed = f"`waypost train {algorithm} --help` lists them"
+            raise WaypostError(f"{algorithm} has no setting {shown(name)}; {listed}{near}")
 
 
 def seeds_from(count: int, first: int = 0) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
@@ -17,11 +18,12 @@ from safetensors import safe_open
 from waypost.agents import algorithm
 from waypost.agents.agent import Agent, Algorithm, Memory, Spec
 from waypost.agents.window import acting
-from waypost.data.observations import observe, with_means
+from waypost.data.observations import by_name, far_outside, observe, with_means
 from waypost.data.pipeline import Reading
 from waypost.errors import WaypostError
 from waypost.files import read_arrays, reading, write_arrays, write_json
 from waypost.schema import build, shown
+from waypost.summaries import Summarised, Summary
 from waypost.training.checkpoint import flatten, unflatten
 from waypost.training.memory import check_room
 from waypost.training.plan import check_seeds
@@ -33,8 +35,8 @@ _KINDS = {"float32": "F32", "int32": "I32", "uint32": "U32", "bool": "BOOL"}
 """What safetensors calls the types an agent's arrays may have."""
 
 
-@dataclass(frozen=True, eq=False)
-class Policy:
+@dataclass(frozen=True, eq=False, repr=False)
+class Policy(Summarised):
     """An agent of one seed with what is needed to build it again."""
 
     algorithm: str
@@ -44,6 +46,14 @@ class Policy:
     seed: int = 0
     reading: Reading | None = None
     """How the data it learned from were read: names, categories, means for missing values."""
+
+    def summary(self) -> Summary:
+        spec = self.spec
+        kinds = f"{spec.action_size} continuous" if spec.action_count is None else f"one of {spec.action_count}"
+        line = f"Policy {self.algorithm}, seed {self.seed}: {spec.observation_size} observations, {kinds} actions"
+        named = [("observations", spec.observation_names), ("actions", spec.action_names)]
+        rows = [(f"{what} in order", ", ".join(names)) for what, names in named if names]
+        return Summary(line, ("setting", "value"), [*rows, *((k, str(v)) for k, v in asdict(self.config).items())])
 
     @cached_property
     def actor(self) -> Agent:
@@ -60,6 +70,7 @@ class Policy:
     def act(self, observations: ArrayLike) -> np.ndarray:
         """Actions for one observation or a batch of them; for agents that remember, see `act_with_memory`.
 
+        A mapping, or a row or table of pandas, is read by the names of its columns, as `observation` does it.
         An agent with a history takes all its rows side by side here, the oldest first.
         """
         if self.agent.remembers:
@@ -103,17 +114,46 @@ class Policy:
             "guide": jax.jit(lambda agent, rows, _: (agent.guide(rows),)),
         }
 
+    def _numbers(self, observations: Any) -> np.ndarray:
+        """Observations as an array; what comes with names of columns is read by these, if the agent knows names."""
+        named = by_name(observations)
+        if isinstance(observations, Mapping) or (named and self.spec.observation_names):
+            rows = [self.observation(row) for row in named]
+            return rows[0] if getattr(observations, "ndim", 1) == 1 else np.stack(rows)
+        try:
+            with np.errstate(over="ignore"):
+                return np.asarray(observations, np.float32)
+        except (TypeError, ValueError):
+            raise WaypostError(
+                f"observations must be numbers, or rows with the names of columns, got {shown(observations)}"
+            ) from None
+
+    def _warn_if_far(self, rows: np.ndarray) -> None:
+        """Say once that an observation is far outside what the agent learned from."""
+        spec, width = self.spec, rows.shape[1]
+        if self._warned or not spec.observation_low or not len(rows):
+            return
+        low, high = (np.asarray(each[-width:]) for each in (spec.observation_low, spec.observation_high))
+        words = far_outside(rows, low, high, spec.observation_names[-width:])
+        if words:
+            self._warned.append(words)
+            warnings.warn(f"an observation is far outside the data the agent learned from: {words}", stacklevel=5)
+
+    @cached_property
+    def _warned(self) -> list[str]:
+        return []
+
     def _rows(self, observations: ArrayLike, size: int) -> tuple[np.ndarray, bool]:
-        rows, history = np.asarray(observations, np.float32), self.spec.history
-        single = rows.ndim == 1
+        rows, history = self._numbers(observations), self.spec.history
+        single, given = rows.ndim == 1, rows.shape
         rows = rows[None] if single else rows
         if rows.ndim != 2 or rows.shape[1] != size:
             way = f" ({history} rows of {size // history} side by side, the oldest first; or one by one with `start` "
             way = f"{way}and `act_with_memory`)" if history > 1 and size == self.spec.observation_size else ""
-            raise WaypostError(
-                f"observations have shape {np.shape(observations)}; this agent takes ({size},) or (batch, {size}){way}"
-            )
-        return with_means(rows, self.spec.observation_names[-size:], self.reading), single
+            raise WaypostError(f"observations have shape {given}; this agent takes ({size},) or (batch, {size}){way}")
+        rows = with_means(rows, self.spec.observation_names[-size:], self.reading)
+        self._warn_if_far(rows)
+        return rows, single
 
     # -- on disk --------------------------------------------------------------------------------
 

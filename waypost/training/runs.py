@@ -14,6 +14,7 @@ A run directory holds
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -21,9 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from waypost.envs.tasks import Task, task as find_task
+from waypost.envs.tasks import Factory, Task, task as find_task
 from waypost.errors import WaypostError
+from waypost.schema import shown
 from waypost.statistics import summarise
+from waypost.summaries import Summarised, Summary, number
 from waypost.training.compilation import keep_programs
 from waypost.training.evaluation import MEASURES, rollouts
 from waypost.training.plan import Plan, read_plan
@@ -33,8 +36,8 @@ from waypost.training.state import identity, load_tables
 from waypost.types import Count
 
 
-@dataclass(frozen=True, eq=False)
-class Run:
+@dataclass(frozen=True, eq=False, repr=False)
+class Run(Summarised):
     """What a training gave."""
 
     plan: Plan[Any]
@@ -52,6 +55,29 @@ class Run:
         """The policy of the first seed."""
         return self.policies[0]
 
+    def report(self, out: str | Path | None = None) -> Path:
+        """Write the page about it; by default as report.html of its directory."""
+        if out is None and self.directory is None:
+            raise WaypostError("the run has no directory; name a file for its report")
+        return write_page(self, Path(out) if out is not None else Path(str(self.directory)) / "report.html")
+
+    def summary(self) -> Summary:
+        plan, mean = self.plan, self.result["mean"]
+        found = [f"{name.replace('_', ' ')} {mean[name]:.2f}" for name in MEASURES if mean[name] is not None]
+        line = f"Run {plan.algorithm} on {plan.data}, {plan.steps} steps, seeds {', '.join(map(str, plan.seeds[:10]))}"
+        rows = [
+            (str(each["seed"]), *(number(each[measure], 2) for measure in MEASURES)) for each in self.result["per_seed"]
+        ]
+        return Summary("; ".join([line, *found]), ("seed", *MEASURES), rows)
+
+
+def _no_page(run: Run, path: Path) -> Path:
+    raise WaypostError("nobody can write the page of a run: import waypost")
+
+
+write_page: Callable[[Run, Path], Path] = _no_page
+"""Writes the page about a run. `waypost.report`, which knows how, stands to the right of this room and sets it."""
+
 
 def load_run(directory: str | Path) -> Run:
     """A finished run from its directory."""
@@ -66,7 +92,7 @@ def load_run(directory: str | Path) -> Run:
 
 def evaluate(
     subject: Run | Policy | str | Path,
-    env: str | None = None,
+    env: str | Factory | None = None,
     *,
     episodes: int | None = None,
     seed: int | None = None,
@@ -75,10 +101,14 @@ def evaluate(
 ) -> dict[str, Any]:
     """Evaluate the agents of a run, a run directory or a policy; the result has the schema of result.json.
 
-    The task, the number of episodes, their seed and the workers are those of the run unless named. Nothing is written.
+    The task, the number of episodes, their seed and the workers are those of the run unless named. `env` may also be a
+    function or class that makes an environment; parts of a Dict observation are put in the order of the agent's
+    columns where the names agree. Nothing is written.
     """
     keep_programs()
     planned = None
+    if not isinstance(subject, Run | Policy | str | Path):
+        raise WaypostError(f"a run, its directory or a policy can be evaluated, got {shown(subject)}")
     if isinstance(subject, str | Path):
         planned, policies = read_plan(Path(subject)), load_policies(subject)
     elif isinstance(subject, Run):
@@ -88,7 +118,7 @@ def evaluate(
     name = env or (planned.task if planned else None)
     if name is None:
         raise WaypostError("no task to evaluate on: name one with --env (in Python: env=...)")
-    task = find_task(name)
+    task = replace(find_task(name), names=policies[0].spec.names_in_time)
     given = {"episodes": episodes, "seed": seed, "workers": workers}
     protocol = replace(
         planned.evaluation if planned else task.protocol, **{key: n for key, n in given.items() if n is not None}

@@ -59,6 +59,13 @@ def load_state(directory: Path, run: str, note: Callable[[str], None]) -> State 
     return arrays, record
 
 
+def last_arrays(directory: Path, run: str) -> dict[str, np.ndarray]:
+    """The arrays of the last checkpoint of a run that is only read."""
+    if not (directory / CHECKPOINT).is_file():
+        raise WaypostError(f"{directory}: has no checkpoint to continue from; give the directory of a run")
+    return _read(directory / CHECKPOINT, run)[0]
+
+
 def load_tables(directory: Path, run: str) -> dict[str, Any]:
     """What the last checkpoint of a finished run says: its metrics and evaluations."""
     try:

@@ -35,7 +35,7 @@ from waypost.training.beside import Evaluations
 from waypost.training.callbacks import Callback
 from waypost.training.compilation import keep_programs
 from waypost.training.directory import Claim, blaming_the_directory, claimed
-from waypost.training.donor import check_parts, donor_of
+from waypost.training.donor import begin_with, check_parts, donor_of, inherited, kept_behaviour, trains_all
 from waypost.training.evaluation import MEASURES, check
 from waypost.training.interruption import signals
 from waypost.training.loop import Learner, learning_devices
@@ -66,7 +66,8 @@ def train(
     columns     a `Columns`: which fields of the data play which role, where their names do not say it
     pipeline    a `Pipeline`: missing values, text, time stamps, history, a reward as an expression
     reward      a function from the columns by name to a reward for each row, see `waypost.load`
-    env         task to evaluate on; by default the one the data belong to, "none" for no simulator
+    env         task to evaluate on, or a function that makes an environment; by default the one the data belong to,
+                "none" for no simulator
     rewards     "task" (as the task says), "recorded", "goal", "centred-goal" or "return-range"
     steps       updates; by default the preset's
     seeds       how many agents to train at once, or their seeds
@@ -74,7 +75,8 @@ def train(
     evaluation  a `Protocol`: how often, how many episodes
     log_every   updates per row of metrics.csv
     stream      "auto", "always" or "never": whether data are read from their file while training (docs/large-data.md)
-    init        a run whose agent provides the parts this training leaves out (POR: `training="guide"`)
+    init        a run to continue from: its weights, and its settings must be the same; where parts of the agent are
+                left out (POR: `training="guide"`), those parts
     config, or single settings of the algorithm by name (tau=0.9)
     out         the run directory; without one nothing is written
     resume      continue with what the directory holds: an unfinished run, a finished one, or nothing yet
@@ -150,13 +152,18 @@ class _Training:
             callback.note(f"warning: {doubt}")
         del dataset
         donor = donor_of(planned)
-        if donor is not None and self.spec.action_size is None:
-            names = ("action_size", "action_low", "action_high", "action_count", "action_names")
-            self.spec = replace(self.spec, **{name: getattr(donor.spec, name) for name in names})
+        self.warm = donor is not None and trains_all(chosen, planned, self.spec)
+        """Whether it continues from another run's weights."""
+        if donor is not None:
+            self.spec = inherited(self.spec, donor, self.warm, planned)
+        self.task = self.task and replace(self.task, names=self.spec.names_in_time)
         self.algorithm: Algorithm = chosen(planned.config, self.spec, planned.steps)
         check_steps(self.algorithm, planned.log_every)
-        self.learner = Learner(self.algorithm, columns, planned.seeds, donor.agent if donor else None)
+        parts = donor.agent if donor and not self.warm else None
+        self.learner = Learner(self.algorithm, columns, planned.seeds, parts)
         del columns  # they lie on the device now, or in a file
+        if self.warm:
+            begin_with(self.learner, planned)
         agent = self.learner.states[0].agent
         check_parts(agent, blank(chosen, planned.config, self.spec, missing_parts(agent)), planned)
         self.metrics: list[dict[str, Any]] = []
@@ -367,6 +374,8 @@ class _Training:
         outcome = result(planned.algorithm, planned.data, self.task, planned.steps, per_seed, self.seconds)
         if self.stopped is not None:
             outcome["stopped"] = self.stopped
+        if self.warm:
+            outcome["warm_start"] = kept_behaviour(planned, policies[0], self.callback.note)
         run = Run(planned, outcome, policies, self.metrics, self.evaluations, self.directory)
         if self.directory is not None:
             self.save()

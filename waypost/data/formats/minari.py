@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from waypost.data.table import Reward
 from waypost.data.validation import MOST_ACTIONS
 from waypost.errors import WaypostError
 from waypost.files import make_folder, remove_folders, unused_name
+from waypost.spaces import flattener
 from waypost.types import Count
 
 GOAL_KEYS = {"achieved_goal", "desired_goal", "observation"}
@@ -40,8 +41,6 @@ LARGEST_METADATA = 1 << 24
 """Bytes; a space has two bounds for every number of a state."""
 MOST_FILES = 1_000_000
 """Files of a folder, or entries of a file."""
-MOST_ONE_HOT = 4096
-"""Numbers that stand for a discrete state."""
 CONTACT_SIZE = 105
 """Numbers of the ant's state in version 5, unless its contact forces are left out."""
 MAZES = {"antmaze": ("achieved_goal", "observation"), "pointmaze": ("observation", "desired_goal")}
@@ -201,7 +200,7 @@ def _others(
     # Which of the mazes that go on after success this is, if any.
     goals = isinstance(states, spaces.Dict) and set(states.spaces) == GOAL_KEYS
     maze = next((maze for maze in MAZES if goals and maze in words), None)
-    flat, names = _flattener(states, columns.observations or (MAZES[maze] if maze else ()), name)
+    flat, names = flattener(states, columns.observations or (MAZES[maze] if maze else ()), name)
     if isinstance(states, spaces.Box):
         names = ()  # its numbers have no names of their own
     if not isinstance(actions, spaces.Box | spaces.Discrete):
@@ -256,30 +255,6 @@ def _ended_by_success(rows: dict[str, np.ndarray], seen: dict[str, np.ndarray]) 
     kept = np.linalg.norm(at[:-1] - goal, axis=1) > REACHED
     rows = rows | {"terminals": rows["terminals"] | reached}
     return {field: values[kept] for field, values in rows.items()}
-
-
-def _flattener(space: Any, keys: tuple[str, ...], name: str) -> tuple[Callable[[Any], np.ndarray], tuple[str, ...]]:
-    """How a state becomes one row of numbers: the parts of a Dict in declared order, or those asked for."""
-    if keys and not isinstance(space, spaces.Dict):
-        raise WaypostError(f"{name}: observations have no parts to choose {', '.join(keys)} from")
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        inside: dict[Any, Any] = dict(space.spaces if isinstance(space, spaces.Dict) else enumerate(space.spaces))
-        missing = [key for key in keys if key not in inside]
-        if missing:
-            raise WaypostError(f"{name}: has no observation {missing[0]!r}; it has {', '.join(inside)}")
-        parts = [(key, *_flattener(inside[key], (), name)) for key in keys or inside]
-        names = tuple(f"{key}.{each}" if each else str(key) for key, _, inner in parts for each in inner)
-        return lambda values: np.concatenate([flat(values[key]) for key, flat, _ in parts], axis=1), names
-    if isinstance(space, spaces.Discrete):
-        if space.n > MOST_ONE_HOT:
-            raise WaypostError(f"{name}: observations are one of {space.n}; at most {MOST_ONE_HOT} are possible")
-        names = tuple(str(space.start + i) for i in range(space.n))
-        return lambda values: np.eye(space.n, dtype=np.float32)[np.asarray(values).reshape(-1) - space.start], names
-    if isinstance(space, spaces.Box | spaces.MultiBinary):
-        size = int(np.prod(space.shape))
-        names = tuple(str(i) for i in range(size)) if size > 1 else ("",)
-        return lambda values: np.asarray(values).reshape(len(values), size), names
-    raise WaypostError(f"{name}: observations are {space}; Box, Discrete, MultiBinary, Dict or Tuple is needed")
 
 
 def write(dataset: Dataset, path: Path, progress: Count | None = None) -> None:

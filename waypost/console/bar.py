@@ -14,7 +14,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from waypost.cli.screen import SHOWN, screen
+from waypost.console.screen import screen, words
 from waypost.report.finished import RunPage
 from waypost.training.plan import Plan
 from waypost.training.runs import Run
@@ -53,12 +53,7 @@ class TrainingBar(RunPage):
         self.bar.update(self.task, completed=step, description=stage)
 
     def evaluated(self, step: int, rows: list[dict[str, Any]]) -> None:
-        words = []
-        for measure, label, digits in SHOWN:
-            values = [row[measure] for row in rows if row[measure] is not None]
-            if values:
-                words.append(f"{label} {sum(values) / len(values):.{digits}f}")
-        screen.print(f"  step {step}: {', '.join(words)}")
+        screen.print(f"  step {step}: {words(rows)}")
 
     def note(self, text: str) -> None:
         screen.tell(text)

@@ -1,0 +1,100 @@
+"""What Python offers by name: arguments with types, and plain words for mistakes."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+from samples import walk
+
+import waypost
+from waypost.errors import WaypostError
+from waypost.training.plan import Plan
+
+SMALL: dict[str, Any] = {"hidden": (4,), "batch_size": 8, "steps": 4, "preset": "none"}
+
+
+def test_everything_is_listed() -> None:
+    assert {"train", "evaluate", "compare", "adapt", "load", "Dataset", "Run", "__version__"} <= set(dir(waypost))
+    assert all(hasattr(waypost, name) for name in dir(waypost))
+
+
+@pytest.mark.parametrize("function", [waypost.train, waypost.evaluate, waypost.compare, waypost.adapt])
+def test_every_argument_has_a_type_and_a_line_of_help(function: Any) -> None:
+    hints, named = get_type_hints(function), inspect.signature(function).parameters
+    assert set(hints) - {"return"} == set(named)
+    assert function.__doc__
+
+
+def test_train_takes_what_a_plan_has() -> None:
+    named = inspect.signature(waypost.train).parameters
+    assert {each.name for each in fields(Plan)} - {"task"} <= set(named)
+    assert all(name in (waypost.train.__doc__ or "") for name in named if name != "settings")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tau": "0.7"}, "tau must be a finite number, got '0.7'"),
+        ({"value_hidden": 256}, "value_hidden must be a list, each a whole number, got 256; a list of one is (256,)"),
+        ({"steps": 10.5}, "steps must be a whole number, got 10.5"),
+        ({"tua": 0.7}, "por has no setting 'tua'; `waypost train por --help` lists them; did you mean tau?"),
+        ({"sttps": 3}, "por has no setting 'sttps'; `waypost train por --help` lists them; did you mean steps?"),
+        ({"seeds": "3"}, "seeds[0] must be a whole number, got '3'"),
+        ({"seeds": 2.5}, "seeds must be a whole number, got 2.5"),
+        ({"env": 5}, "env must be a name or a function that makes an environment, got 5"),
+        ({"env": "four-roms"}, "did you mean four-rooms?"),
+        ({"config": 3}, "config must be a waypost.agents.por.Config, got 3"),
+        ({"callbacks": [print]}, "callbacks must be objects of a class of waypost.Callback"),
+        ({"pipeline": "x", "reward": len}, "pipeline must be a table of names and values, got 'x'"),
+    ],
+)
+def test_a_mistake_is_one_plain_line(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(WaypostError) as caught:
+        waypost.train("por", walk(), **options)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_mistyped_algorithm_is_recognised() -> None:
+    with pytest.raises(WaypostError, match=r"did you mean por\?"):
+        waypost.train("porr", walk())
+
+
+def test_what_is_no_run_is_not_evaluated() -> None:
+    subject: Any = 5
+    with pytest.raises(WaypostError, match="a run, its directory or a policy can be evaluated, got 5"):
+        waypost.evaluate(subject)
+
+
+def test_a_whole_number_may_be_written_as_1e3() -> None:
+    assert waypost.train("bc", walk(), **{**SMALL, "steps": 1e1}).plan.steps == 10
+
+
+def test_objects_say_in_short_what_they_are(tmp_path: Path) -> None:
+    data = walk().named("<walk>")
+    assert repr(data) == "<Dataset <walk>: 60 rows, 5 episodes, 2 observations, 2 continuous actions>"
+    assert "<p>Dataset &lt;walk&gt;: 60 rows" in data._repr_html_()
+    run = waypost.train("bc", data, seeds=2, **SMALL)
+    assert repr(run) == "<Run bc on <walk>, 4 steps, seeds 0, 1>"
+    assert "<th>seed</th><th>return</th>" in run._repr_html_()
+    assert repr(run.policy) == "<Policy bc, seed 0: 2 observations, 2 continuous actions>"
+    assert "<td>hidden</td><td>(4,)</td>" in run.policy._repr_html_()
+    with pytest.raises(WaypostError, match="has no directory"):
+        run.report()
+    assert "&lt;walk&gt;" in run.report(tmp_path / "page.html").read_text()
+
+
+def test_a_comparison_says_who_is_best(tmp_path: Path) -> None:
+    protocol = waypost.Protocol(every=0, episodes=1)
+    found = waypost.compare(
+        "t-maze", ["bc"], out=tmp_path, seeds=1, steps=2, evaluation=protocol, settings={"bc": {"hidden": [4]}}
+    )
+    assert repr(found).startswith("<Comparison of bc; best: bc ")
+    assert "<td>t-maze</td><td>bc</td>" in found._repr_html_()
+    report = found.entries[0].run
+    assert report is not None
+    assert report.report() == tmp_path / "t-maze" / "bc" / "report.html"

@@ -1,0 +1,36 @@
+"""Environments whose observations are more than a vector, as agents read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import VectorEnv, VectorObservationWrapper
+from gymnasium.vector.utils import batch_space
+
+from waypost.spaces import flattener
+
+
+class Flat(VectorObservationWrapper[Any, Any, Any, Any]):
+    """Observations as rows of numbers, in the order of `names` where the environment has columns of these names.
+
+    Otherwise all columns come in declared order.
+    """
+
+    def __init__(self, envs: VectorEnv[Any, Any, Any], names: tuple[str, ...], task: str):
+        super().__init__(envs)
+        self.flat, columns = flattener(envs.single_observation_space, (), f"task {task}")
+        known = bool(names) and set(names) <= set(columns)
+        self.order = np.array([columns.index(name) for name in names]) if known else np.arange(len(columns))
+        self.single_observation_space = spaces.Box(-np.inf, np.inf, (len(self.order),), np.float32)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+
+    def observations(self, observations: Any) -> np.ndarray:
+        return self.flat(observations)[:, self.order].astype(np.float32)
+
+
+def flat(envs: VectorEnv[Any, Any, Any], names: tuple[str, ...], task: str) -> VectorEnv[Any, Any, Any]:
+    """The environments, with observations that are vectors."""
+    space = envs.single_observation_space
+    return envs if isinstance(space, spaces.Box) and len(space.shape) == 1 else Flat(envs, names, task)
