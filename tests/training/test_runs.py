@@ -224,7 +224,7 @@ def test_a_directory_of_other_files_is_refused(tmp_path: Path) -> None:
 
 def test_mistakes_leave_nothing_behind(tmp_path: Path) -> None:
     for options, message in (
-        ({"steps": 0}, "steps must be 1 or more, got 0"),
+        ({"steps": -1}, "steps must be 0 or more, got -1"),
         ({"seeds": [1, 1]}, "different"),
         ({"tau": 2.0}, "tau"),
         ({"env": "nowhere"}, "nowhere"),
