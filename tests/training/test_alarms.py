@@ -67,7 +67,7 @@ def test_values_that_no_reward_explains() -> None:
 @pytest.mark.parametrize(("name", "usual", "much"), [("value_loss", 0.01, 500.0), ("guide_loss", -3.0, 5000.0)])
 def test_losses_that_explode(name: str, usual: float, much: float) -> None:
     def look(*losses: float) -> list[str]:
-        watch = Alarms(Config(), costly(1.0))
+        watch = Alarms(Config(), costly(1.0), (-100.0, -1.0))
         rows = [{"seed": 0, "stage": "joint", name: loss} for loss in losses]
         return [alarm["text"] for row in rows for alarm in watch.look(1_000, [row])]
 
@@ -126,7 +126,7 @@ def test_the_smallest_and_the_largest_return_there_can_be() -> None:
 
 def test_an_error_on_held_out_data_that_rises_is_an_alarm_in_any_unit() -> None:
     for scale, offset in ((1.0, 0.0), (1e3, -1e4)):
-        watch = Alarms(Config(), walk())
+        watch = Alarms(Config(), walk(), None)
         found = [watch.validated(i, 0, scale * error + offset) for i, error in enumerate((5, 3, 3.1, 2, 2.5, 2.6, 2.7))]
         assert [len(each) for each in found] == [0, 0, 0, 0, 0, 0, 1]
         assert found[-1][0]["what"] == "validation"
@@ -135,7 +135,7 @@ def test_an_error_on_held_out_data_that_rises_is_an_alarm_in_any_unit() -> None:
 
 def test_nothing_is_said_early_or_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alarms, "FIRST_STEP", 1_000)
-    watch = Alarms(Config(), costly(1.0))
+    watch = Alarms(Config(), costly(1.0), (-100.0, -1.0))
     row = {"seed": 3, "stage": "joint", "value": 198.0}
     assert watch.look(500, [row]) == []
     (alarm,) = watch.look(1_000, [row])
@@ -155,6 +155,6 @@ def test_a_discrete_policy_is_compared_by_how_often_it_does_the_same() -> None:
         def act(self, observations: Any, memory: Any) -> Any:
             return (alarms.jax.numpy.arange(len(observations)) + self.shift) % 3, memory
 
-    assert Alarms(Config(), discrete).look(2, [{"seed": 0, "stage": ""}], lambda: [Chooser(0)]) == []
-    (alarm,) = Alarms(Config(), discrete).look(2, [{"seed": 0, "stage": ""}], lambda: [Chooser(1)])
+    assert Alarms(Config(), discrete, None).look(2, [{"seed": 0, "stage": ""}], lambda: [Chooser(0)]) == []
+    (alarm,) = Alarms(Config(), discrete, None).look(2, [{"seed": 0, "stage": ""}], lambda: [Chooser(1)])
     assert "it does what was recorded in 0% of states" in alarm["text"]

@@ -64,6 +64,7 @@ def test_more_rows_get_more_updates_and_larger_networks() -> None:
     assert [units_for(rows) for rows in (1, 9_999, 10_000, 99_999, 100_000)] == [64, 64, 128, 128, 256]
     known = plan("iql", "my-log", steps=7, hidden=(9, 0))
     assert fitted(known, walk(), 20_000).config.hidden == (9, 128)
+    assert fitted(known, walk(), 20_000, donor=known.config).config.hidden == known.config.hidden
     assert fitted(known, walk(), 20_000).steps == 7
     assert fitted(replace(known, steps=0), walk(), 20_000).steps == 15_000
 

@@ -89,7 +89,7 @@ def test_a_run_directory_holds_what_it_promises(finished: waypost.Run) -> None:
 def test_the_result_has_its_schema_and_its_numbers(finished: waypost.Run) -> None:
     result = json.loads((finished.directory / "result.json").read_text())
     assert result == finished.result
-    assert set(result) == SCHEMA
+    assert set(result) == SCHEMA | {"alarms"}
     assert [set(each) for each in result["per_seed"]] == [MEASURES | {"seed"}] * 2
     last = [row for row in finished.evaluations if row["step"] == 40]
     for measure in MEASURES:

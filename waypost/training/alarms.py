@@ -14,6 +14,7 @@ import numpy as np
 
 from waypost.agents.agent import Agent
 from waypost.data.dataset import Dataset
+from waypost.data.in_file import in_memory
 from waypost.errors import MissingPart, WaypostError
 from waypost.training.callbacks import Callback
 from waypost.training.records import Alarm
@@ -50,10 +51,9 @@ class Strict(Callback):
 class Alarms:
     """What was raised so far, and what it takes to raise more."""
 
-    def __init__(self, config: Any, dataset: Dataset):
-        """`dataset` has the rewards it is learned from."""
-        self.config = config
-        self.reach = reach(dataset, getattr(config, "discount", 1.0))
+    def __init__(self, config: Any, dataset: Dataset, bounds: tuple[float, float] | None):
+        """`dataset` may be a sample; `bounds` are what the rewards it is learned from can `reach`."""
+        self.config, self.reach = config, bounds
         self.sample = _sample(dataset)
         self.raised: list[Alarm] = []
         self._rows: dict[tuple[int, str], list[dict[str, Any]]] = {}
@@ -171,7 +171,7 @@ def reach(dataset: Dataset, discount: float) -> tuple[float, float] | None:
     """
     if dataset.rewards is None or discount >= 1:
         return None
-    rewards, terminals = np.asarray(dataset.rewards), dataset.terminals
+    rewards, terminals = in_memory(dataset.rewards), in_memory(dataset.terminals)
     worths: list[float] = []
     for some, factor in ((rewards[~terminals], 1.0 / (1.0 - discount)), (rewards[terminals], 1.0)):
         worths += [float(some.min()) * factor, float(some.max()) * factor] if len(some) else []

@@ -30,10 +30,15 @@ def units_for(rows: int) -> int:
     return next((units for below, units in WIDTHS if rows < below), WIDEST)
 
 
-def fitted(planned: Plan[Any], dataset: Dataset, rows: int) -> Plan[Any]:
-    """The plan, with what it leaves to the data as these suggest: so many rows, of which `dataset` may be a sample."""
+def fitted(planned: Plan[Any], dataset: Dataset, rows: int, donor: Any = None) -> Plan[Any]:
+    """The plan, with what it leaves to the data as these suggest: so many rows, of which `dataset` may be a sample.
+
+    Where parts come from another run, layers are as in the settings of that `donor`.
+    """
     config, units = planned.config, units_for(rows)
     layers = {each.name: getattr(config, each.name) for each in fields(config) if each.name.endswith("hidden")}
     changed = {name: tuple(size or units for size in sizes) for name, sizes in layers.items() if 0 in sizes}
+    if donor is not None:
+        changed = {name: getattr(donor, name) for name in changed}
     config = algorithm(planned.algorithm).fit(replace(config, **changed), dataset)
     return replace(planned, config=config, steps=planned.steps or updates_for(rows))

@@ -30,7 +30,7 @@ from waypost.envs.tasks import task as find_task
 from waypost.errors import InterruptedRun, WaypostError
 from waypost.files import table, write_json, write_text
 from waypost.resources import cores, device_memory, enough_memory
-from waypost.training.alarms import Alarms, Strict, described
+from waypost.training.alarms import Alarms, Strict, described, reach
 from waypost.training.beside import Evaluations
 from waypost.training.callbacks import Callback, Callbacks
 from waypost.training.compilation import keep_programs
@@ -146,18 +146,19 @@ class _Training:
         dataset, self.streamed = obtain(data, planned.columns, choice, _device_room, recording, planned.pipeline)
         if dataset.reading is not None:
             planned = replace(planned, pipeline=dataset.reading.pipeline)
-        self.plan = planned = fitted(planned, sample(dataset) if self.streamed else dataset, len(dataset))
+        some = sample(dataset) if self.streamed else dataset
+        donor = donor_of(planned)
+        self.plan = planned = fitted(planned, some, len(dataset), donor.config if donor else None)
         self.reading = dataset.reading
         self.fingerprint = dataset.fingerprint()
         chosen = able(dataset, planned.algorithm, self.streamed).load()
         # Rewards are rewritten for the whole set: that takes all of its returns, and a window has only some.
         rewarded = learning_rewards(dataset, planned.convention, getattr(planned.config, "discount", 0.99))
         columns, self.spec = self._columns(chosen, rewarded)
-        for doubt in doubts(sample(dataset) if self.streamed else dataset):
+        for doubt in doubts(some):
             callback.note(f"warning: {doubt}")
-        self.alarms = Alarms(planned.config, rewarded)
-        del dataset, rewarded
-        donor = donor_of(planned)
+        self.alarms = Alarms(planned.config, some, reach(rewarded, getattr(planned.config, "discount", 1.0)))
+        del dataset, some, rewarded
         if donor is not None and self.spec.action_size is None:
             names = ("action_size", "action_low", "action_high", "action_count", "action_names")
             self.spec = replace(self.spec, **{name: getattr(donor.spec, name) for name in names})
