@@ -158,3 +158,25 @@ def test_a_discrete_policy_is_compared_by_how_often_it_does_the_same() -> None:
     assert Alarms(Config(), discrete, None).look(2, [{"seed": 0, "stage": ""}], lambda: [Chooser(0)]) == []
     (alarm,) = Alarms(Config(), discrete, None).look(2, [{"seed": 0, "stage": ""}], lambda: [Chooser(1)])
     assert "it does what was recorded in 0% of states" in alarm["text"]
+
+
+def test_an_agent_that_remembers_its_episode_is_not_asked() -> None:
+    class Forgetful(alarms.Agent):
+        def start(self, episodes: int, goal: Any = None) -> Any:
+            return ()
+
+        def act(self, observations: Any, memory: Any) -> Any:
+            return alarms.jax.numpy.full((len(observations), 2), 50.0), memory
+
+    class Mindful(Forgetful):
+        def start(self, episodes: int, goal: Any = None) -> Any:
+            return np.zeros(episodes)
+
+    class Led(Forgetful):
+        def start(self, episodes: int, goal: Any = None) -> Any:
+            raise WaypostError("no goal")
+
+    def raised(agent: alarms.Agent) -> int:
+        return len(Alarms(Config(), walk(), None).look(2, [{"seed": 0, "stage": ""}], lambda: [agent]))
+
+    assert [raised(Forgetful()), raised(Mindful()), raised(Led())] == [1, 0, 0]

@@ -134,8 +134,7 @@ class Alarms:
             yield "weights", f"{seen}; a larger --inverse-temperature{form} may help"
 
     def _of_policy(self, agent: Agent) -> dict[str, str]:
-        # What remembers its episode cannot be asked about single rows.
-        if self.sample is None or type(agent).start is not Agent.start:
+        if self.sample is None or _remembers(agent):
             return {}
         observations, actions, spread = self.sample
         try:
@@ -157,6 +156,16 @@ class Alarms:
         """The first setting whose name ends like that, as the command line spells it."""
         names = [name for ending in endings for name in vars(self.config) if name.endswith(ending)]
         return f"--{names[0].replace('_', '-')}" if names else "step size"
+
+
+def _remembers(agent: Agent) -> bool:
+    """Whether it remembers its episode, and so cannot be asked about single rows."""
+    if type(agent).start is Agent.start:
+        return False
+    try:
+        return bool(jax.tree.leaves(agent.start(1)))
+    except WaypostError:  # it must be told a goal
+        return True
 
 
 def described(alarm: Alarm) -> str:
