@@ -15,7 +15,7 @@ Flags = NDArray[np.bool_]
 Count = Callable[[int, int], None]
 """Called with how many are done, and of how many."""
 
-Convention = Literal["recorded", "goal", "centred-goal", "return-range"]
+Convention = Literal["recorded", "goal", "centred-goal", "return-range", "standard"]
 """How rewards are rewritten for learning.
 
 recorded      as they are in the data
@@ -23,6 +23,7 @@ goal          for 0/1 goal tasks: r - 1, so every step costs 1 and arriving is f
               goal costs what never arriving would, 1 / (1 - gamma), or failing early would look cheap
 centred-goal  for 0/1 goal tasks, as CQL's authors did: 4 (r - 0.5)
 return-range  for dense rewards: r * 1000 / (best - worst episode return)
+standard      for rewards in any unit: what is earned over 1 / (1 - gamma) rows gets a standard deviation of 10
 """
 
 

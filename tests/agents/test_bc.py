@@ -89,7 +89,7 @@ def test_data_without_actions_are_refused() -> None:
         BC.prepare(TINY, walks().without_actions())
 
 
-@pytest.mark.parametrize(("name", "value"), [("batch_size", 0), ("learning_rate", -1.0), ("hidden", (0,))])
+@pytest.mark.parametrize(("name", "value"), [("batch_size", 0), ("learning_rate", -1.0), ("hidden", (-1,))])
 def test_a_setting_out_of_range_is_refused_by_name(name: str, value: Any) -> None:
     with pytest.raises(WaypostError, match=rf"^{name} must .+, got "):
         Config(**{name: value})

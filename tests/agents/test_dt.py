@@ -34,6 +34,7 @@ SMALL: dict[str, Any] = {
 CHANGES: dict[str, Any] = {
     "target_return": 5.0,
     "return_scale": 3.0,
+    "observation_scaling": "robust",
     "context": 3,
     "layers": 2,
     "heads": 2,
@@ -402,7 +403,7 @@ def test_actions_never_leave_their_bounds_and_are_the_same_every_time() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("return_scale", 0.0),
+        ("return_scale", -1.0),
         ("context", 0),
         ("layers", 0),
         ("heads", 0),

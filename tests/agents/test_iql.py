@@ -32,6 +32,8 @@ SMALL: dict[str, Any] = {
 CHANGES: dict[str, Any] = {
     "tau": 0.9,
     "inverse_temperature": 10.0,
+    "advantages": "standardised",
+    "observation_scaling": "robust",
     "weight_cap": 0.5,
     "discount": 0.5,
     "target_rate": 0.9,
@@ -352,7 +354,7 @@ def test_the_agent_knows_v() -> None:
         ("discount", 0.0),
         ("target_rate", 1.1),
         ("policy_learning_rate", -1.0),
-        ("hidden", (0,)),
+        ("hidden", (-1,)),
     ],
 )
 def test_a_setting_out_of_range_is_refused_by_name(name: str, value: Any) -> None:

@@ -35,6 +35,8 @@ SMALL: dict[str, Any] = {
 CHANGES: dict[str, Any] = {
     "operator": "reverse-kl",
     "inverse_temperature": 3.0,
+    "advantages": "standardised",
+    "observation_scaling": "robust",
     "weight_cap": 0.5,
     "samples": 2,
     "behaviour_steps": 5,
@@ -413,7 +415,7 @@ def test_actions_reach_their_bounds_and_never_leave_them() -> None:
         ("discount", 0.0),
         ("target_rate", 0.0),
         ("learning_rate", -1.0),
-        ("hidden", (0,)),
+        ("hidden", (-1,)),
     ],
 )
 def test_a_setting_out_of_range_is_refused_by_name(name: str, value: Any) -> None:

@@ -420,7 +420,7 @@ def test_a_fresh_agent_has_the_datas_scaling_and_bounds() -> None:
 
 @EITHER
 @pytest.mark.parametrize(
-    ("name", "value"), [("dropout", 1.0), ("learning_rate", -1.0), ("hidden", (0,)), ("batch_size", 0)]
+    ("name", "value"), [("dropout", 1.0), ("learning_rate", -1.0), ("hidden", (-1,)), ("batch_size", 0)]
 )
 def test_a_setting_out_of_range_is_refused_by_name(form: str, name: str, value: Any) -> None:
     with pytest.raises(WaypostError, match=rf"^{name} must .+, got "):

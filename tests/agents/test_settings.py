@@ -47,7 +47,7 @@ class Special(Config):
         ("samples", 0, "samples must be 1 or more, got 0"),
         ("warmup_steps", -1, "warmup_steps must be 0 or more, got -1"),
         ("policy_learning_rate", -1e-3, "policy_learning_rate must be 0 or more, got -0.001"),
-        ("hidden", (8, 0), "hidden must have 1 or more units in each layer, got (8, 0)"),
+        ("hidden", (8, -1), "hidden must have 0 or more units in each layer, got (8, -1)"),
         ("kernel", "x", "kernel must be gaussian or laplacian, got 'x'"),
     ],
 )

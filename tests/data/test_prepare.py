@@ -167,7 +167,7 @@ def test_observations_are_scaled_by_their_moments_or_not_at_all(line: Dataset) -
 
 def test_displacements_are_those_to_real_goals(line: Dataset) -> None:
     for horizon, moves in ((1, [1] * 8), (3, [3, 3, 2, 1, 2, 1, 2, 1])):
-        mean, std = prepare.displacement_moments(guided_transitions(line, horizon, 0.5))
+        mean, std = prepare.displacement_scaling(guided_transitions(line, horizon, 0.5), robust=False).values()
         assert np.allclose(mean, np.mean(moves))
         assert np.allclose(std, np.std(moves) or 1)
 
@@ -176,7 +176,7 @@ def test_a_rare_change_is_at_most_ten_standard_deviations() -> None:
     states = np.random.default_rng(0).normal(size=(5000, 2))
     steps = np.column_stack([np.full(5000, 0.1) * (-1) ** np.arange(5000), np.arange(5000) == 7])
     data = Dataset.from_arrays(states, states + steps, steps, steps[:, 0])
-    mean, std = prepare.displacement_moments(guided_transitions(data, 1, 0.9))
+    mean, std = prepare.displacement_scaling(guided_transitions(data, 1, 0.9), robust=False).values()
     assert np.allclose(std, [0.1, (1 - mean[1]) / 10], rtol=1e-3)
 
 
@@ -186,3 +186,17 @@ def test_columns_that_are_not_there_are_refused(line: Dataset) -> None:
     for columns in ((1,), (0, -1)):
         with pytest.raises(WaypostError, match=r"^inputs must be columns of arrays, from 0 to 0, got \(.+\)$"):
             prepare.check_columns(line, "inputs", columns)
+
+
+def test_robust_moments_do_not_heed_far_ends_rare_flags_or_units() -> None:
+    rng = np.random.default_rng(0)
+    values = np.stack([rng.normal(5.0, 2.0, 4000), np.zeros(4000), np.full(4000, 7.0)], axis=1)
+    values[:4, 0], values[:4, 1] = 1e6, 1.0
+    mean, std = prepare.robust_moments(values)
+    assert mean == pytest.approx([5.0, 0.001, 7.0], rel=0.02)
+    assert std == pytest.approx([2.0, np.sqrt(0.001 * 0.999), 1.0], rel=0.05)
+    tiny_mean, tiny_std = prepare.robust_moments(values * 1e-9)
+    assert tiny_mean == pytest.approx(mean * 1e-9)
+    assert tiny_std[:2] == pytest.approx(std[:2] * 1e-9)
+    scaling = prepare.robust_scaling("way", values)
+    assert scaling["way_limit"].tolist() == [10.0, 10.0, 10.0]

@@ -48,3 +48,21 @@ def test_recorded_rewards_and_missing_ones_are_left_alone() -> None:
 
 def test_centred_goals_pay_2_and_every_other_step_costs_2() -> None:
     assert learning_rewards(data([0, 1], [0, 1], [0, 1]), "centred-goal", 0.99).require("rewards").tolist() == [-2, 2]
+
+
+def test_standard_rewards_have_no_unit() -> None:
+    rng = np.random.default_rng(0)
+    ends = [int(i % 50 == 49) for i in range(1000)]
+    rewards = rng.normal(-3, 1, 1000)
+    ours, theirs = (
+        learning_rewards(data(list(unit * rewards), [0] * 1000, ends), "standard", 0.9).require("rewards")
+        for unit in (1.0, 1e-5)
+    )
+    assert ours == pytest.approx(theirs, rel=1e-4)
+    sums = np.array([ours[i : min(i + 10, i - i % 50 + 50)].sum() for i in range(1000)])
+    assert sums.std() == pytest.approx(10, rel=0.05)
+
+
+def test_standard_rewards_that_are_the_same_everywhere_are_scaled_by_their_size() -> None:
+    assert learning_rewards(data([-5.0], [0], [1]), "standard", 0.9).require("rewards").tolist() == [-10]
+    assert learning_rewards(data([0.0, 0.0], [0, 0], [0, 1]), "standard", 1.0).require("rewards").tolist() == [0, 0]

@@ -69,7 +69,7 @@ def test_a_speed_is_measured_once_for_sizes_and_what_changes_it(
     measured: list[str], dataset: Dataset, tmp_path: Path
 ) -> None:
     file = tmp_path / "rates.json"
-    planned = plan("bc", dataset)
+    planned = plan("bc", dataset, preset="none")
     first = Rates(file).seconds(planned, lambda: dataset)
     assert first == {"policy": 0.00123}
     assert Rates(file, read_only=True).seconds(planned, pytest.fail) == first
@@ -82,6 +82,20 @@ def test_a_speed_is_measured_once_for_sizes_and_what_changes_it(
     found = json.loads(file.read_text())
     assert found["sizes"] == {"walk": [2, 2], "other": [2, 2]}
     assert sorted(each["settings"]["hidden"] for each in found["rates"].values()) == [[8], [256, 256]]
+
+
+def test_a_speed_measured_by_a_version_that_knew_fewer_settings_counts(
+    measured: list[str], dataset: Dataset, tmp_path: Path
+) -> None:
+    file, planned = tmp_path / "rates.json", plan("iql", dataset, preset="none")
+    first = Rates(file).seconds(planned, lambda: dataset)
+    found = json.loads(file.read_text())
+    (rate,) = found["rates"].values()
+    del rate["settings"]["observation_scaling"], rate["settings"]["advantages"]
+    file.write_text(json.dumps({**found, "rates": {"iql 2x2 older": rate}}))
+    assert Rates(file, read_only=True).seconds(planned, pytest.fail) == first
+    scaled = replace(planned, config=replace(planned.config, observation_scaling=True))
+    assert Rates(file, read_only=True).seconds(scaled, pytest.fail) is None
 
 
 def test_nothing_is_measured_where_one_may_only_read(measured: list[str], dataset: Dataset, tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_the_data_choose_the_preset_ours_for_what_is_made_here_and_the_papers_fo
     assert presets.find("por", Config, None, "hopper-medium")[0] == "hopper-medium"
     for theirs in ("hopper-medium-v2", "D4RL/hopper/medium-v2"):
         assert presets.find("por", Config, None, theirs)[0] == "paper/hopper-medium"
-    assert presets.find("por", Config, None, "my-log")[0] is None
+    assert presets.find("por", Config, None, "my-log")[0] == "default"
     assert presets.find("por", Config, "none", "four-rooms") == (None, None, {})
     assert presets.find("bc", Config, None, "four-rooms") == (None, None, {})
 

@@ -89,7 +89,7 @@ def test_a_run_directory_holds_what_it_promises(finished: waypost.Run) -> None:
 def test_the_result_has_its_schema_and_its_numbers(finished: waypost.Run) -> None:
     result = json.loads((finished.directory / "result.json").read_text())
     assert result == finished.result
-    assert set(result) == SCHEMA
+    assert set(result) == SCHEMA | {"alarms"}
     assert [set(each) for each in result["per_seed"]] == [MEASURES | {"seed"}] * 2
     last = [row for row in finished.evaluations if row["step"] == 40]
     for measure in MEASURES:
@@ -224,7 +224,7 @@ def test_a_directory_of_other_files_is_refused(tmp_path: Path) -> None:
 
 def test_mistakes_leave_nothing_behind(tmp_path: Path) -> None:
     for options, message in (
-        ({"steps": 0}, "steps must be 1 or more, got 0"),
+        ({"steps": -1}, "steps must be 0 or more, got -1"),
         ({"seeds": [1, 1]}, "different"),
         ({"tau": 2.0}, "tau"),
         ({"env": "nowhere"}, "nowhere"),

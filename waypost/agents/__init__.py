@@ -83,7 +83,9 @@ class Entry:
 
 as_recorded = partial(Entry, conventions={"return-range": "recorded"})
 """The original works give these methods locomotion's rewards as they are."""
-without_convention = partial(Entry, conventions=dict.fromkeys(("goal", "centred-goal", "return-range"), "recorded"))
+without_convention = partial(
+    Entry, conventions=dict.fromkeys(("goal", "centred-goal", "return-range", "standard"), "recorded")
+)
 """The same for methods that are given the environment's own rewards when they act, or that read none."""
 ACTIONS = frozenset({"actions"})
 

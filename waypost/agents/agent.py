@@ -23,7 +23,7 @@ import jax
 import numpy as np
 
 from waypost.agents.descent import Descent as Descent
-from waypost.agents.nets import Continuous, Discrete, Scaling
+from waypost.agents.nets import Continuous, Discrete, Scaling, Unscaled
 from waypost.agents.settings import Settings as Settings
 from waypost.data import prepare
 from waypost.data.dataset import Dataset
@@ -102,7 +102,7 @@ class Spec:
         for name, numbers in spec.statistics.items():
             if name.startswith(("observation_", "direction_")) and len(numbers) != spec.observation_size:
                 raise WaypostError(f"spec.statistics.{name} must have a number for each column of the observation")
-            if name.endswith("_std") and min(numbers, default=1.0) <= 0:
+            if name.endswith(("_std", "_limit")) and min(numbers, default=1.0) <= 0:
                 raise WaypostError(f"spec.statistics.{name} must be more than 0")
         spec._check_waypoint()
         return spec
@@ -141,9 +141,16 @@ class Spec:
         return len(self.action_low) if self.action_count is None else self.action_count
 
     def scaling(self, name: str, columns: tuple[int, ...] | None = None) -> Scaling:
-        """By the statistics NAME_mean and NAME_std, of some columns or of all."""
-        mean, std = (np.asarray(self.statistics[f"{name}_{moment}"]) for moment in ("mean", "std"))
-        return Scaling(mean, std) if columns is None else Scaling(mean[list(columns)], std[list(columns)])
+        """By the statistics NAME_mean and NAME_std, of some columns or of all; up to NAME_limit, where there is one."""
+        numbers = [self.statistics[f"{name}_mean"], self.statistics[f"{name}_std"]]
+        numbers += [self.statistics[f"{name}_limit"]] if f"{name}_limit" in self.statistics else []
+        arrays = [np.asarray(each) for each in numbers]
+        return Scaling(*(each if columns is None else each[list(columns)] for each in arrays))
+
+    @property
+    def observation_scaling(self) -> Scaling | Unscaled:
+        """That of observations, for agents that may have none."""
+        return self.scaling("observation") if "observation_mean" in self.statistics else Unscaled()
 
 
 def _numbers(values: np.ndarray | None) -> tuple[float, ...]:
@@ -227,6 +234,11 @@ class Algorithm(ABC):
 
     @abstractmethod
     def __init__(self, config: Any, spec: Spec, steps: int): ...
+
+    @classmethod
+    def fit(cls, config: Any, dataset: Dataset) -> Any:
+        """The settings, with those that are left to the data as these data suggest."""
+        return config
 
     @classmethod
     def prepare(cls, config: Any, dataset: Dataset) -> tuple[Arrays, Spec]:

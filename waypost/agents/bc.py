@@ -14,6 +14,7 @@ import optax
 
 from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
 from waypost.agents.nets import Categorical, Continuous, Discrete, Gaussian, Scaling, policy
+from waypost.agents.settings import Standardise
 from waypost.data import prepare
 from waypost.data.dataset import Dataset
 
@@ -22,8 +23,8 @@ from waypost.data.dataset import Dataset
 class Config(Settings):
     """Settings of behaviour cloning."""
 
-    observation_scaling: bool = True
-    """Scale observations to mean 0 and standard deviation 1."""
+    observation_scaling: Standardise = True
+    """Scale observations to mean 0 and standard deviation 1, or robustly."""
     learning_rate: float = 1e-3
     """Adam's step size at the start; it goes to zero along a cosine."""
     hidden: tuple[int, ...] = (256, 256)

@@ -27,6 +27,7 @@ import optax
 from waypost.agents import losses
 from waypost.agents.agent import Agent, Algorithm, Array, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
 from waypost.agents.nets import MLP, VAE, Continuous, Discrete, Scaling, Twin, clipped_normal, side_by_side
+from waypost.agents.settings import Standardise
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,8 @@ class Config(Settings):
     """Hidden layers of each Q network."""
     perturbation_hidden: tuple[int, ...] = (400, 300)
     """Hidden layers of the perturbation."""
-    observation_scaling: bool = False
-    """Scale observations to mean 0 and standard deviation 1; the original reads them as they are."""
+    observation_scaling: Standardise = False
+    """Scale observations to mean 0 and standard deviation 1, or robustly; the original reads them as they are."""
     batch_size: int = 100
     """Transitions per update."""
 

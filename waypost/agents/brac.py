@@ -29,6 +29,7 @@ import optax
 from waypost.agents import losses
 from waypost.agents.agent import Agent, Algorithm, Array, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
 from waypost.agents.nets import Continuous, Discrete, Scaling, TanhGaussian, Twin, side_by_side
+from waypost.agents.settings import Standardise
 
 LOG_STD_RANGE = (-5.0, 0.0)
 """Where a tanh maps the log standard deviations of policy and behaviour."""
@@ -66,8 +67,8 @@ class Config(Settings):
     """Hidden layers of each Q network."""
     policy_hidden: tuple[int, ...] = (200, 200)
     """Hidden layers of the policy and of the behaviour density."""
-    observation_scaling: bool = False
-    """Scale observations to mean 0 and standard deviation 1; the original reads them as they are."""
+    observation_scaling: Standardise = False
+    """Scale observations to mean 0 and standard deviation 1, or robustly; the original reads them as they are."""
     batch_size: int = 256
     """Transitions per update."""
 

@@ -32,7 +32,7 @@ import optax
 from waypost.agents import losses
 from waypost.agents.agent import Agent, Algorithm, Array, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
 from waypost.agents.nets import LOG_STD_RANGE, Continuous, Scaling, TanhGaussian, Twin, side_by_side
-from waypost.agents.settings import AT_LEAST_0, Rule
+from waypost.agents.settings import AT_LEAST_0, Rule, Standardise
 
 LARGEST_FACTOR = 1e6
 """Where the Lagrange version's factor stops growing."""
@@ -56,8 +56,8 @@ class Config(Settings):
     """Entropy pi is brought to, per number of an action."""
     cloning_steps: int = 40_000
     """First updates in which pi clones instead of following Q; they count among the run's steps."""
-    observation_scaling: bool = False
-    """Scale observations to mean 0 and standard deviation 1."""
+    observation_scaling: Standardise = False
+    """Scale observations to mean 0 and standard deviation 1, or robustly."""
     discount: float = 0.99
     """Gamma."""
     target_rate: float = 0.005

@@ -24,6 +24,7 @@ import optax
 from waypost.agents import losses
 from waypost.agents.agent import Agent, Algorithm, Array, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
 from waypost.agents.nets import MLP, Discrete, Scaling
+from waypost.agents.settings import Standardise
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,8 @@ class Config(Settings):
 
     penalty_weight: float = 1.0
     """Weight of the penalty against the squared error, the paper's alpha; 4 where data are few."""
-    observation_scaling: bool = False
-    """Scale observations to mean 0 and standard deviation 1."""
+    observation_scaling: Standardise = False
+    """Scale observations to mean 0 and standard deviation 1, or robustly."""
     discount: float = 0.99
     """Gamma."""
     target_rate: float = 0.005

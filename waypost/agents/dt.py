@@ -24,12 +24,13 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from waypost.agents import losses
 from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Descent, Metrics, Settings, Spec, Stage
 from waypost.agents.nets import MLP, Continuous, LayerNorm, Scaling
-from waypost.agents.settings import Rule
+from waypost.agents.settings import Rule, Standardise
 from waypost.agents.transformer import Transformer
 from waypost.data import prepare
 from waypost.data.dataset import Dataset
@@ -42,7 +43,9 @@ class Config(Settings):
     target_return: float = 0.0
     """The return asked for when acting; 0 = the best one in the data."""
     return_scale: float = 1000.0
-    """What returns are divided by."""
+    """What returns are divided by; 0 = the largest return of an episode, up or down."""
+    observation_scaling: Standardise = True
+    """Scale observations to mean 0 and standard deviation 1, or robustly."""
     context: int = 20
     """Steps of an episode the transformer sees."""
     layers: int = 3
@@ -194,7 +197,8 @@ class DT(Algorithm):
             dataset,
             best_return=dataset.episode_returns.max(keepdims=True),
             longest_episode=dataset.episode_lengths.max(keepdims=True),
-            **prepare.observation_scaling(dataset, True, least=1e-6),
+            largest_return=np.abs(dataset.episode_returns).max(keepdims=True),
+            **prepare.observation_scaling(dataset, config.observation_scaling, least=1e-6),
         )
         return arrays, spec
 
@@ -209,13 +213,14 @@ class DT(Algorithm):
     def init(self, key: Array) -> State:
         config, spec = self.config, self.spec
         (best,), (longest,) = spec.statistics["best_return"], spec.statistics["longest_episode"]
+        (largest,) = spec.statistics.get("largest_return", (1.0,))
         agent = DTAgent(
             spec.scaling("observation"),
             Model(config, spec.observation_size, spec.action_width, int(longest), key),
             Continuous(spec.action_low, spec.action_high),
             config.context,
             config.target_return or best,
-            config.return_scale,
+            config.return_scale or largest or 1.0,
         )
         return State(agent, self.optimiser.init(agent.model))
 

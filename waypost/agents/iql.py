@@ -12,9 +12,9 @@ Three parts learn, and none of them ever asks about an action that is not in the
 in this order at every step, so that the policy and Q see the new V; then the target Q' follows Q by a moving
 average. With tau towards 1, V comes close to the best outcome the data hold.
 
-Observations are read as they are. The policy is a Gaussian whose mean is kept inside the bounds by a tanh while the
-Gaussian itself is not squashed; among discrete actions it is a categorical distribution. It acts with the
-likeliest action.
+The original reads observations as they are; they can be scaled. The policy is a Gaussian whose mean is kept inside the
+bounds by a tanh while the Gaussian itself is not squashed; among discrete actions it is a categorical distribution. It
+acts with the likeliest action.
 """
 
 from __future__ import annotations
@@ -28,7 +28,19 @@ import optax
 
 from waypost.agents import losses
 from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
-from waypost.agents.nets import MLP, Categorical, Continuous, Discrete, Gaussian, Twin, policy, side_by_side
+from waypost.agents.nets import (
+    MLP,
+    Categorical,
+    Continuous,
+    Discrete,
+    Gaussian,
+    Scaling,
+    Twin,
+    Unscaled,
+    policy,
+    side_by_side,
+)
+from waypost.agents.settings import Standardise, Weighing
 from waypost.data import prepare
 from waypost.data.dataset import Dataset
 
@@ -44,6 +56,8 @@ class Config(Settings):
     """Expectile of Q that V stands for, towards 1 = towards the best action of the data."""
     inverse_temperature: float = 3.0
     """Beta: weight of the advantage against staying close to the data."""
+    advantages: Weighing = "plain"
+    """What the weights read: advantages as they are, or with mean 0 and standard deviation 1 in each batch."""
     weight_cap: float = 100.0
     """Largest weight a transition can get in the policy's loss."""
     discount: float = 0.99
@@ -54,6 +68,8 @@ class Config(Settings):
     """Adam's step size for V and Q, constant."""
     policy_learning_rate: float = 3e-4
     """Adam's step size for the policy at the start; it goes to zero along a cosine."""
+    observation_scaling: Standardise = False
+    """Scale observations to mean 0 and standard deviation 1, or robustly."""
     hidden: tuple[int, ...] = (256, 256)
     """Hidden layers of every network."""
     batch_size: int = 256
@@ -66,12 +82,13 @@ class IQLAgent(Agent):
     policy: Gaussian | Categorical
     value_net: MLP
     actions: Continuous | Discrete
+    scaling: Scaling | Unscaled
 
     def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
-        return self.actions.action(self.policy.mode(observations)), memory
+        return self.actions.action(self.policy.mode(self.scaling(observations))), memory
 
     def value(self, observations: Array) -> Array:
-        return self.value_net(observations)[..., 0]
+        return self.value_net(self.scaling(observations))[..., 0]
 
 
 class State(NamedTuple):
@@ -97,7 +114,9 @@ class IQL(Algorithm):
 
     @classmethod
     def prepare(cls, config: Config, dataset: Dataset) -> tuple[Arrays, Spec]:
-        return prepare.transitions(dataset, config.discount), Spec.of(dataset)
+        scaled = config.observation_scaling
+        scaling = prepare.observation_scaling(dataset, scaled) if scaled else {}
+        return prepare.transitions(dataset, config.discount), Spec.of(dataset, **scaling)
 
     def init(self, key: Array) -> State:
         spec, hidden = self.spec, self.config.hidden
@@ -106,6 +125,7 @@ class IQL(Algorithm):
             policy(spec.observation_size, hidden, spec.actions, policy_key, squashed=True),
             MLP(spec.observation_size, hidden, 1, value_key),
             spec.actions,
+            spec.observation_scaling,
         )
         q = Twin(spec.observation_size + spec.action_width, hidden, q_key)
         trained = {"value": agent.value_net, "policy": agent.policy, "q": q}
@@ -113,7 +133,8 @@ class IQL(Algorithm):
         return State(agent, q, jax.tree.map(jnp.copy, q), optimisers)
 
     def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
-        config, agent, observations = self.config, state.agent, batch["observations"]
+        config, agent = self.config, state.agent
+        observations = agent.scaling(batch["observations"])
         actions = agent.actions.scale(batch["actions"])
         if isinstance(agent.actions, Continuous):
             actions = jnp.clip(actions, -1.0 + EDGE, 1.0 - EDGE)
@@ -126,7 +147,9 @@ class IQL(Algorithm):
             return losses.expectile(expected - values, config.tau).mean(), {"value": values.mean()}
 
         agent = replace(agent, value_net=descent.step("value", agent.value_net, value_loss))
-        advantages = expected - agent.value(observations)
+        advantages = expected - agent.value(batch["observations"])
+        if config.advantages == "standardised":
+            advantages = losses.standardised(advantages, jnp.ones_like(advantages))
         weights = losses.exponential_weight(advantages, config.inverse_temperature, config.weight_cap)
 
         def policy_loss(pi: Gaussian | Categorical) -> tuple[Array, Metrics]:

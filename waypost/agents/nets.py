@@ -306,16 +306,27 @@ class Scaling(eqx.Module):
 
     mean: Array
     std: Array
+    limit: Array | None
+    """Where scaled numbers end, on both sides; None = nowhere."""
 
-    def __init__(self, mean: ArrayLike, std: ArrayLike):
+    def __init__(self, mean: ArrayLike, std: ArrayLike, limit: ArrayLike | None = None):
         self.mean = jnp.asarray(np.asarray(mean, np.float32))
         self.std = jnp.asarray(np.asarray(std, np.float32))
+        self.limit = None if limit is None else jnp.asarray(np.asarray(limit, np.float32))
 
     def __call__(self, x: Array) -> Array:
-        return (x - self.mean) / self.std
+        scaled = (x - self.mean) / self.std
+        return scaled if self.limit is None else jnp.clip(scaled, -self.limit, self.limit)
 
     def undo(self, z: Array) -> Array:
         return z * self.std + self.mean
+
+
+class Unscaled(eqx.Module):
+    """x -> x, in the place of a `Scaling`."""
+
+    def __call__(self, x: Array) -> Array:
+        return x
 
 
 class Direction(eqx.Module):

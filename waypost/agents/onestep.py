@@ -16,7 +16,7 @@ actions nobody took.
 
 A row at which the recording stopped although the task went on has no a'. As in the original such rows are left out,
 of all three stages. Both b and pi are the tanh of a Gaussian whose log standard deviation a tanh keeps in [-5, 0].
-The policy acts with the tanh of its mean. Observations are read as they are.
+The policy acts with the tanh of its mean. The original reads observations as they are; they can be scaled.
 
 Beta is the original's temperature of the `exponential` operator, and 1 / alpha of its `reverse-kl` one.
 """
@@ -33,7 +33,8 @@ import optax
 
 from waypost.agents import losses
 from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
-from waypost.agents.nets import MLP, Continuous, TanhGaussian, side_by_side
+from waypost.agents.nets import MLP, Continuous, Scaling, TanhGaussian, Unscaled, side_by_side
+from waypost.agents.settings import Standardise, Weighing
 from waypost.data import prepare
 from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
@@ -54,6 +55,8 @@ class Config(Settings):
     """How the policy is improved: weighted likelihood of the data's actions, or Q under a KL to the behaviour."""
     inverse_temperature: float = 1.0
     """Beta: weight of Q against staying close to the behaviour."""
+    advantages: Weighing = "plain"
+    """What the exponential operator's weights read: advantages as they are, or with standard deviation 1 in a batch."""
     weight_cap: float = 100.0
     """Largest weight a transition can get with the exponential operator."""
     samples: int = 10
@@ -68,6 +71,8 @@ class Config(Settings):
     """Share of Q that moves into the target Q' every second step."""
     learning_rate: float = 1e-4
     """Adam's step size in every stage, constant."""
+    observation_scaling: Standardise = False
+    """Scale observations to mean 0 and standard deviation 1, or robustly."""
     hidden: tuple[int, ...] = (1024, 1024)
     """Hidden layers of every network."""
     batch_size: int = 512
@@ -80,16 +85,18 @@ class OneStepAgent(Agent):
     policy: TanhGaussian
     q: MLP
     actions: Continuous
+    scaling: Scaling | Unscaled
 
     def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
-        return self.actions.action(self.policy.mode(observations)), memory
+        return self.actions.action(self.policy.mode(self.scaling(observations))), memory
 
     def value(self, observations: Array) -> Array:
         """Q of the policy's action: what is earned if the behaviour goes on after it."""
-        return self.q_of(observations, self.policy.mode(observations))
+        scaled = self.scaling(observations)
+        return self.q_of(scaled, self.policy.mode(scaled))
 
     def q_of(self, observations: Array, actions: Array) -> Array:
-        """Q of scaled actions, which may have axes in front of the rows."""
+        """Q of scaled observations and actions, which may have axes in front of the rows."""
         return self.q(side_by_side(observations, actions))[..., 0]
 
 
@@ -125,7 +132,8 @@ class OneStep(Algorithm):
             raise WaypostError(f"{dataset.name}: no row is followed by another or by the task's end; nothing to learn")
         arrays = prepare.transitions(dataset, config.discount, known)
         arrays["next_actions"] = np.concatenate([actions[1:], actions[:1]])[known]
-        return arrays, Spec.of(dataset)
+        scaled = config.observation_scaling
+        return arrays, Spec.of(dataset, **(prepare.observation_scaling(dataset, scaled) if scaled else {}))
 
     def init(self, key: Array) -> State:
         spec, hidden = self.spec, self.config.hidden
@@ -136,7 +144,7 @@ class OneStep(Algorithm):
         q = MLP(spec.observation_size + spec.action_width, hidden, 1, q_key)
         policy, target = (jax.tree.map(jnp.copy, net) for net in (behaviour, q))
         trained = {"behaviour": behaviour, "q": q, "policy": policy}
-        agent = OneStepAgent(policy, q, Continuous(spec.action_low, spec.action_high))
+        agent = OneStepAgent(policy, q, Continuous(spec.action_low, spec.action_high), spec.observation_scaling)
         optimisers = {part: self.optimiser.init(net) for part, net in trained.items()}
         return State(agent, behaviour, target, jnp.zeros((), jnp.int32), optimisers)
 
@@ -152,9 +160,10 @@ class OneStep(Algorithm):
 
     def _update_behaviour(self, descent: Descent, state: State, batch: Batch) -> State:
         """Likelihood; the policy is written too, so that it begins its own stage as what the behaviour became."""
+        observations = state.agent.scaling(batch["observations"])
 
         def loss(b: TanhGaussian) -> Array:
-            return -b.log_likelihood(batch["observations"], self._inside(state, batch)).mean()
+            return -b.log_likelihood(observations, self._inside(state, batch)).mean()
 
         behaviour = descent.step("behaviour", state.behaviour, loss)
         return state._replace(agent=replace(state.agent, policy=behaviour), behaviour=behaviour)
@@ -163,11 +172,12 @@ class OneStep(Algorithm):
         """SARSA: the next action is the one that was taken."""
         agent = state.agent
         actions, next_actions = (agent.actions.scale(batch[name]) for name in ("actions", "next_actions"))
-        next_values = replace(agent, q=state.target).q_of(batch["next_observations"], next_actions)
+        observations, following = (agent.scaling(batch[name]) for name in ("observations", "next_observations"))
+        next_values = replace(agent, q=state.target).q_of(following, next_actions)
         targets = losses.td_target(batch["rewards"], batch["discounts"], next_values)
 
         def loss(q: MLP) -> tuple[Array, Metrics]:
-            values = replace(agent, q=q).q_of(batch["observations"], actions)
+            values = replace(agent, q=q).q_of(observations, actions)
             return jnp.mean((targets - values) ** 2), {"value": values.mean()}
 
         q, updates = descent.step("q", agent.q, loss), state.q_updates + 1
@@ -181,12 +191,15 @@ class OneStep(Algorithm):
 
     def _update_policy(self, descent: Descent, state: State, batch: Batch, key: Array) -> State:
         """One of the two operators."""
-        config, agent, behaviour, observations = self.config, state.agent, state.behaviour, batch["observations"]
+        config, agent, behaviour = self.config, state.agent, state.behaviour
+        observations = agent.scaling(batch["observations"])
 
         def weighted(pi: TanhGaussian) -> tuple[Array, Metrics]:
             samples = behaviour.sample(observations, key, (config.samples,))[0]
             advantages = agent.q_of(observations, agent.actions.scale(batch["actions"]))
             advantages -= agent.q_of(observations, samples).mean(axis=0)
+            if config.advantages == "standardised":
+                advantages = losses.standardised(advantages, jnp.ones_like(advantages))
             weights = losses.exponential_weight(advantages, config.inverse_temperature, config.weight_cap)
             likelihood = pi.log_likelihood(observations, self._inside(state, batch))
             return -jnp.mean(weights * likelihood), {"weight": weights.mean()}

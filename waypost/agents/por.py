@@ -37,7 +37,7 @@ from waypost.agents import losses
 from waypost.agents.agent import Agent, Algorithm, Array, Batch, Descent, Metrics, Settings, Spec, Stage, have
 from waypost.agents.guided import ExecutorPart, GuidedAgent, GuidePart, ValuePart, optimisers_of, stages_of
 from waypost.agents.nets import Direction, Gaussian, Scaling, Twin, policy
-from waypost.agents.settings import POSITIVE, Rule
+from waypost.agents.settings import POSITIVE, Rule, Weighing
 from waypost.data import prepare
 from waypost.data.dataset import Dataset
 
@@ -54,6 +54,8 @@ class Config(Settings):
     """Loss of the guide: residual-weighted likelihood (6) or V under a behaviour guide (5)."""
     inverse_temperature: float = 3.0
     """Weight of value against staying close to the data: the alpha of the paper's tables."""
+    residuals: Weighing = "plain"
+    """What the weights in (6) read: residuals as they are (paper), or with standard deviation 1 in each batch."""
     weight_cap: float = 100.0
     """Largest weight a transition can get in (6)."""
     executor_weighted: bool = False
@@ -66,8 +68,8 @@ class Config(Settings):
     """Updates of the behaviour guide that (5) needs first; 0 = as many as the run's steps."""
     guide_target: Literal["state", "displacement"] = "state"
     """What the guide predicts: the next state (paper) or the standardised displacement to it."""
-    observation_scaling: Literal["none", "standardise"] = "none"
-    """What the networks read: observations as they are (paper) or with mean 0 and standard deviation 1."""
+    observation_scaling: Literal["none", "standardise", "robust"] = "none"
+    """What the networks read: observations as they are (paper), with mean 0 and standard deviation 1, or robustly."""
     horizon: int = 1
     """How many steps ahead the guide aims, inside the episode; 1 = paper."""
     executor_inputs: tuple[int, ...] = ()
@@ -165,9 +167,12 @@ class POR(Algorithm):
         if config.training != "executor" or config.executor_weighted:
             arrays["rewards"] = dataset.require("rewards")
         prepare.check_columns(dataset, "executor_inputs", config.executor_inputs)
-        scaling = prepare.observation_scaling(dataset, config.observation_scaling == "standardise")
-        mean, std = prepare.displacement_moments(arrays) if config.guide_target == "displacement" else scaling.values()
-        return arrays, Spec.of(dataset, **scaling, direction_mean=mean, direction_std=std)
+        scaling = prepare.observation_scaling(dataset, config.observation_scaling)
+        if config.guide_target == "displacement":
+            direction = prepare.displacement_scaling(arrays, config.observation_scaling == "robust")
+        else:
+            direction = {name.replace("observation_", "direction_"): values for name, values in scaling.items()}
+        return arrays, Spec.of(dataset, **scaling, **direction)
 
     def init(self, key: Array) -> State:
         config, spec, size = self.config, self.spec, self.spec.observation_size
@@ -216,6 +221,8 @@ class POR(Algorithm):
 
         def weights() -> Array:
             residuals = targets("goal_", goals) - value(s)
+            if config.residuals == "standardised":
+                residuals = losses.standardised(residuals, batch["aimed"])
             return losses.exponential_weight(residuals, config.inverse_temperature, config.weight_cap)
 
         def value_loss(v: Value) -> tuple[Array, Metrics]:

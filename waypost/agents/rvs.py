@@ -28,7 +28,7 @@ import optax
 
 from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
 from waypost.agents.nets import Categorical, Continuous, Discrete, Gaussian, Scaling, policy, side_by_side, with_dropout
-from waypost.agents.settings import Rule
+from waypost.agents.settings import Rule, Standardise
 from waypost.data import prepare
 from waypost.data.dataset import Dataset, moments
 from waypost.errors import WaypostError
@@ -38,8 +38,8 @@ from waypost.errors import WaypostError
 class Config(Settings):
     """Settings of both forms; the defaults are the original's."""
 
-    observation_scaling: bool = False
-    """Scale observations and outcomes to mean 0 and standard deviation 1."""
+    observation_scaling: Standardise = False
+    """Scale observations and outcomes to mean 0 and standard deviation 1, or robustly."""
     dropout: float = 0.0
     """Share of the hidden units that are set to zero while learning; the original has 0.1 for its kitchen alone."""
     learning_rate: float = 1e-3
@@ -163,14 +163,17 @@ class RvSR(RvS):
     def prepare(cls, config: ReturnConfig, dataset: Dataset) -> tuple[Arrays, Spec]:
         arrays = {"observations": dataset.observations, "actions": dataset.require("actions"), **prepare.to_go(dataset)}
         longest = dataset.episode_lengths.max()
-        mean, std = moments(_per_step(arrays, longest))
-        scaled = config.observation_scaling
+        outcomes, scaled = _per_step(arrays, longest), config.observation_scaling
+        if scaled == "robust":
+            scaling = prepare.robust_scaling("outcome", outcomes)
+        else:
+            mean, std = moments(outcomes) if scaled else (np.zeros(1), np.ones(1))
+            scaling = {"outcome_mean": mean, "outcome_std": std}
         spec = Spec.of(
             dataset,
             best_return=dataset.episode_returns.max(keepdims=True),
             longest_episode=np.array([longest]),
-            outcome_mean=mean if scaled else np.zeros(1),
-            outcome_std=std if scaled else np.ones(1),
+            **scaling,
             **prepare.observation_scaling(dataset, scaled),
         )
         return arrays, spec
@@ -213,7 +216,7 @@ class RvSG(RvS):
             "ahead": ahead.astype(np.int32),
         }
         scaling = prepare.observation_scaling(dataset, config.observation_scaling)
-        outcome = {f"outcome_{moment}": scaling[f"observation_{moment}"][chosen] for moment in ("mean", "std")}
+        outcome = {name.replace("observation_", "outcome_"): values[chosen] for name, values in scaling.items()}
         return {name: values[ahead > 0] for name, values in arrays.items()}, Spec.of(dataset, **scaling, **outcome)
 
     def batch(self, arrays: Batch, rows: Array, key: Array) -> Batch:

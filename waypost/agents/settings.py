@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from waypost.errors import WaypostError
 from waypost.schema import conform_fields, shown
 
 Found = TypeVar("Found")
+Standardise = bool | Literal["robust"]
+"""Whether observations are scaled to mean 0 and standard deviation 1; robust: far ones have no say, and end at 10."""
+Weighing = Literal["plain", "standardised"]
+"""What weights read: advantages as they are, or with mean 0 and standard deviation 1 in each batch."""
 
 
 class Rule(NamedTuple):
@@ -32,12 +36,12 @@ RULES: Mapping[str, Rule] = {
         ("discount target_rate top", Rule("be in (0, 1]", lambda x: 0 < x <= 1)),
         ("dropout", Rule("be in [0, 1)", lambda x: 0 <= x < 1)),
         ("minimum_share", Rule("be in [0, 1]", lambda x: 0 <= x <= 1)),
-        ("weight_cap latent_clip sample_clip gradient_clip bandwidth return_scale", POSITIVE),
+        ("weight_cap latent_clip sample_clip gradient_clip bandwidth", POSITIVE),
         ("batch_size horizon samples *candidates policy_period context layers heads", AT_LEAST_1),
         ("drift", Rule("be in [0, 1]", lambda x: 0 <= x <= 1)),
         ("*learning_rate *_steps *_weight *threshold target_noise*", AT_LEAST_0),
-        ("inverse_temperature perturbation latent weight_decay backup action_noise", AT_LEAST_0),
-        ("*hidden", Rule("have 1 or more units in each layer", lambda sizes: all(units >= 1 for units in sizes))),
+        ("inverse_temperature perturbation latent weight_decay backup action_noise return_scale", AT_LEAST_0),
+        ("*hidden", Rule("have 0 or more units in each layer", lambda sizes: all(units >= 0 for units in sizes))),
     )
     for pattern in patterns.split()
 }

@@ -23,6 +23,7 @@ import optax
 from waypost.agents import losses
 from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
 from waypost.agents.nets import MLP, Continuous, Scaling, Twin, side_by_side
+from waypost.agents.settings import Standardise
 from waypost.data import prepare
 from waypost.data.dataset import Dataset
 
@@ -33,8 +34,8 @@ class Config(Settings):
 
     value_weight: float = 2.5
     """Weight of Q, divided by its mean size, against the squared error to the data's actions: the paper's alpha."""
-    observation_scaling: bool = True
-    """Scale observations to mean 0 and standard deviation 1."""
+    observation_scaling: Standardise = True
+    """Scale observations to mean 0 and standard deviation 1, or robustly."""
     target_noise: float = 0.2
     """Standard deviation of the noise on the target policy's action, which is between -1 and 1."""
     target_noise_clip: float = 0.5

@@ -41,6 +41,7 @@ from waypost.agents import losses
 from waypost.agents.agent import Agent, Algorithm, Array, Batch, Descent, Memory, Metrics, Settings, Spec, Stage, have
 from waypost.agents.guided import ExecutorPart, GuidedAgent, GuidePart, ValuePart, optimisers_of, stages_of
 from waypost.agents.nets import Gaussian, Scaling, Twin, policy
+from waypost.agents.settings import AT_LEAST_0, Rule
 from waypost.data import prepare, slow
 from waypost.data.dataset import Dataset
 
@@ -56,7 +57,7 @@ class Config(Settings):
     drift: float = 0.5
     """How steadily a slow direction must move over the horizon: 0 like a random walk, 1 like uniform motion."""
     horizon: int = 25
-    """Steps ahead that the guide aims, inside the episode: k."""
+    """Steps ahead that the guide aims, inside the episode: k; 0 = by what drifts in the data."""
     backup: int = 0
     """Steps of reward in V's targets: n; 0 = the horizon."""
     tau: float = 0.9
@@ -81,8 +82,8 @@ class Config(Settings):
     """All parts each step; V and guide first, then executor; only V and guide; only the executor."""
     executor_steps: int = 0
     """Updates of the executor when staged; 0 = as many as the run's steps."""
-    observation_scaling: Literal["none", "standardise"] = "standardise"
-    """What the networks read: observations as they are, or with mean 0 and standard deviation 1."""
+    observation_scaling: Literal["none", "standardise", "robust"] = "standardise"
+    """What the networks read: observations as they are, with mean 0 and standard deviation 1, or robustly."""
     discount: float = 0.995
     """Gamma."""
     target_rate: float = 0.05
@@ -105,6 +106,9 @@ class Config(Settings):
     """LayerNorm in V."""
     batch_size: int = 256
     """Transitions per update."""
+
+    def rules(self) -> dict[str, Rule]:
+        return {"horizon": AT_LEAST_0}
 
 
 class Projection(eqx.Module):
@@ -244,6 +248,15 @@ class Waypoint(Algorithm):
         self.optimisers = optimisers_of(config, self.stages, ("value", "guide", "executor"))
 
     @classmethod
+    def fit(cls, config: Config, dataset: Dataset) -> Config:
+        """A horizon of 0 becomes one that goes with what drifts; see `slow.horizon_for`."""
+        if config.horizon:
+            return config
+        scaling = prepare.observation_scaling(dataset, config.observation_scaling)
+        horizon = slow.horizon_for(dataset, scaling["observation_std"], config.drift, bool(config.waypoint_columns))
+        return replace(config, horizon=horizon)
+
+    @classmethod
     def prepare(cls, config: Config, dataset: Dataset) -> tuple[prepare.Arrays, Spec]:
         """Transitions, and how far ahead the waypoint and V's next state lie from each."""
         prepare.check_columns(dataset, "executor_inputs", config.executor_inputs)
@@ -253,7 +266,7 @@ class Waypoint(Algorithm):
             arrays["actions"] = dataset.require("actions")
         if config.training != "executor" or config.executor_weighted:
             dataset.require("rewards")
-        scaling = prepare.observation_scaling(dataset, config.observation_scaling == "standardise")
+        scaling = prepare.observation_scaling(dataset, config.observation_scaling)
         statistics = slow.waypoint_statistics(
             arrays, scaling, config.waypoint, config.waypoint_columns, config.horizon, config.drift
         )

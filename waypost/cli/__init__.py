@@ -135,7 +135,7 @@ def _train(algorithm: str, arguments: list[str]) -> int:
         seeds=seeds_from(place.seeds, place.first_seed),
         evaluation=asked.evaluation.on_top_of(ground.evaluation),
     )
-    handlers.run_train(planned, out, place.resume, place.json, place.track)
+    handlers.run_train(planned, out, place.resume, place.json, place.track, place.strict)
     return 0
 
 

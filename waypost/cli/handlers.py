@@ -32,14 +32,18 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def run_train(planned: Any, out: Path, resume: bool, as_json: bool, track: tuple[Any, ...] = ()) -> None:
+def run_train(
+    planned: Any, out: Path, resume: bool, as_json: bool, track: tuple[Any, ...] = (), strict: bool = False
+) -> None:
     from waypost.cli.screen import results, show
     from waypost.console.bar import TrainingBar
+    from waypost.training.alarms import Strict
     from waypost.training.callbacks import Callbacks
     from waypost.training.tracking import Tracking
     from waypost.training.trainer import execute
 
-    watching = Callbacks(TrainingBar(), *(Tracking(kind, out) for kind in dict.fromkeys(track)))
+    more = [Tracking(kind, out) for kind in dict.fromkeys(track)]
+    watching = Callbacks(TrainingBar(), *more, *([Strict()] if strict else []))
     run = execute(planned, planned.data, out, resume, watching)
     with results(as_json) as to:
         show(run.result, to)
@@ -272,10 +276,12 @@ def run_list(command: options.List) -> None:
     from waypost.cli.screen import results
     from waypost.data.sources import RECIPES
     from waypost.envs.tasks import TASKS
-    from waypost.training.presets import presets
+    from waypost.training import presets
 
     listing: dict[str, list[dict[str, Any]]] = {
-        "algorithms": [{"name": name, "title": a.title, "presets": [*presets(name)]} for name, a in ALGORITHMS.items()],
+        "algorithms": [
+            {"name": name, "title": a.title, "presets": [*presets.names(name)]} for name, a in ALGORITHMS.items()
+        ],
         "tasks": [{"name": t.name, "title": t.summary, "suite": t.suite, "env": t.env_id} for t in TASKS.values()],
         "data": [{"name": r.name, "title": r.summary} for r in RECIPES.values() if r.transitions is None],
         "replicas": [{"name": r.name, "title": r.summary} for r in RECIPES.values() if r.transitions is not None],

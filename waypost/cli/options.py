@@ -83,6 +83,8 @@ class Place:
     """Their seeds count up from here."""
     track: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = ()
     """Tools that are told every number while it trains; see docs/track.md."""
+    strict: bool = False
+    """Make errors of alarms: what training should not do, such as values that no reward explains."""
     columns_from: Path | None = None
     """A run directory: read the data as that run read its own; what is given besides lies on top."""
     json: bool = False

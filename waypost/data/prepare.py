@@ -6,6 +6,7 @@ A row may look at its episode but not beyond: streamed data are prepared block b
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -14,6 +15,14 @@ from waypost.errors import WaypostError
 
 Arrays = dict[str, np.ndarray]
 """What a batch is drawn from, by name; all of one length."""
+Standardised = bool | Literal["none", "standardise", "robust"]
+"""Whether numbers are scaled to mean 0 and standard deviation 1; `robust` does not let a few far ones decide."""
+LIMIT = 10.0
+"""Robustly scaled numbers end here, on both sides."""
+TAIL = 0.005
+"""Share of the numbers at each end that has no say in a robust spread."""
+MOST_ROWS = 100_000
+"""Rows that quantiles are taken of, evenly spread over the data."""
 
 
 def transitions(dataset: Dataset, discount: float, known: np.ndarray | None = None) -> Arrays:
@@ -137,18 +146,52 @@ def check_columns(dataset: Dataset, setting: str, columns: Sequence[int]) -> Non
 # -- what networks scale by: means and standard deviations for `Spec.of` -----------------------------------
 
 
-def observation_scaling(dataset: Dataset, scaled: bool, least: float = 0.0) -> Arrays:
-    """What observations are shifted and divided by; `least` is added to the standard deviation."""
+def observation_scaling(dataset: Dataset, scaled: Standardised, least: float = 0.0) -> Arrays:
+    """What observations are shifted and divided by; `least` is added to a standard deviation that is not robust."""
+    if scaled == "robust":
+        return robust_scaling("observation", dataset.observations)
     mean, std = dataset.observation_moments
-    if not scaled:
+    if scaled in (False, "none"):
         mean, std, least = np.zeros_like(mean), np.ones_like(std), 0.0
     return {"observation_mean": mean, "observation_std": std + least}
 
 
-def displacement_moments(arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
-    """Of the way to the goals: mean and standard deviation."""
+def robust_scaling(name: str, values: np.ndarray) -> Arrays:
+    """The statistics NAME_mean, NAME_std and NAME_limit: what a `Scaling` takes that ends at a limit."""
+    mean, std = robust_moments(values)
+    return {f"{name}_mean": mean, f"{name}_std": std, f"{name}_limit": np.full(len(mean), LIMIT)}
+
+
+def robust_moments(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation per column, once the far ends are moved in to the quantiles there.
+
+    A column that changes only in its far ends, as a flag that is hardly ever set, has its plain ones. One that never
+    changes has its own value and 1. Nothing here depends on units.
+    """
+    some = values[:: -(-len(values) // MOST_ROWS)].astype(np.float64)
+    low, high = np.quantile(some, (TAIL, 1.0 - TAIL), axis=0)
+    inside = np.clip(some, low, high)
+    mean, std = inside.mean(axis=0), inside.std(axis=0)
+    for column in np.flatnonzero(high == low):
+        every = values[:, column].astype(np.float64)
+        changes = every.min() < every.max()
+        mean[column] = every.mean() if changes else every[0]
+        std[column] = every.std() if changes else 1.0
+    return mean, std
+
+
+def displacement_scaling(arrays: Arrays, robust: bool) -> Arrays:
+    """Of the way to the goals: the statistics direction_mean, direction_std and, if robust, direction_limit."""
     goals = arrays.get("goals", arrays["next_observations"])
-    return way_moments((goals - arrays["observations"])[arrays["aimed"] > 0])
+    return way_scaling("direction", (goals - arrays["observations"])[arrays["aimed"] > 0], robust)
+
+
+def way_scaling(name: str, ways: np.ndarray, robust: bool) -> Arrays:
+    """What ways are scaled by, as statistics of that name."""
+    if robust:
+        return robust_scaling(name, ways)
+    mean, std = way_moments(ways)
+    return {f"{name}_mean": mean, f"{name}_std": std}
 
 
 def way_moments(ways: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

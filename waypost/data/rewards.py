@@ -8,8 +8,14 @@ import numpy as np
 
 from waypost.data.dataset import Dataset
 from waypost.data.in_file import in_memory
+from waypost.data.prepare import robust_moments
 from waypost.errors import WaypostError
 from waypost.types import Convention
+
+SPREAD = 10.0
+"""Standard deviation of what is earned in the long run, under the convention `standard`."""
+LONGEST_RUN = 1_000
+"""Rows that count as the long run where nothing is discounted."""
 
 
 def learning_rewards(dataset: Dataset, convention: Convention, discount: float) -> Dataset:
@@ -27,6 +33,8 @@ def learning_rewards(dataset: Dataset, convention: Convention, discount: float) 
         return dataset.with_rewards(np.where(failed, -1.0 / (1.0 - discount), recorded - 1.0))
     if convention == "centred-goal":
         return dataset.with_rewards(4.0 * (recorded - 0.5))
+    if convention == "standard":
+        return dataset.with_rewards(recorded * (SPREAD / _long_run_spread(dataset, discount)))
     returns = dataset.episode_returns
     spread = returns.max() - returns.min()
     if spread <= 0:
@@ -35,3 +43,17 @@ def learning_rewards(dataset: Dataset, convention: Convention, discount: float) 
             "use the convention 'recorded'"
         )
     return dataset.with_rewards(recorded * (1000.0 / spread))
+
+
+def _long_run_spread(dataset: Dataset, discount: float) -> float:
+    """How much differs what is earned over the next 1 / (1 - gamma) rows, or to the episode's end, robustly.
+
+    Where that is the same everywhere its size takes the place of its spread.
+    """
+    rows = np.arange(len(dataset))
+    ahead = round(min(1.0 / max(1.0 - discount, 1e-9), LONGEST_RUN))
+    earned = np.append(0.0, np.cumsum(dataset.require("rewards"), dtype=np.float64))
+    sums = earned[np.minimum(rows + ahead, dataset.last_row + 1)] - earned[rows]
+    size = float(np.abs(sums).max())
+    spread = float(robust_moments(sums[:, None])[1][0]) if np.ptp(sums) > 1e-6 * size else size
+    return spread or 1.0

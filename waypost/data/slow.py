@@ -11,7 +11,8 @@ from typing import Literal
 
 import numpy as np
 
-from waypost.data.prepare import Arrays, way_moments
+from waypost.data.dataset import Dataset
+from waypost.data.prepare import Arrays, way_scaling, waypoints
 from waypost.errors import WaypostError
 from waypost.types import Doubles
 
@@ -19,6 +20,27 @@ MOST_ROWS = 200_000
 """Rows the covariances are taken of, evenly spread over the data."""
 RIDGE = 1e-6
 """Part of a column's variance in one step that is always taken to be there: a column may never change."""
+
+
+FAR, NEAR = 25, 5
+"""Steps ahead that are looked where something is slow, and where nothing is."""
+EPISODE_SHARE = 4
+"""No more steps ahead than an episode of the usual length has, divided by this."""
+
+
+def horizon_for(dataset: Dataset, std: np.ndarray, drift: float, known: bool) -> int:
+    """How far ahead a waypoint should lie: far where directions drift, or are `known` to, and near where none does.
+
+    What drifts is about where it was going to be, 25 steps on, whatever swings meanwhile. Where nothing drifts, a
+    state that far ahead says little about the next action. Either way most rows must have such a state in their
+    episode: it lies at most a quarter of the usual length ahead.
+    """
+    most = max(1, int(np.median(dataset.episode_lengths)) // EPISODE_SHARE)
+    far = min(FAR, most)
+    if known:
+        return far
+    directions, _ = slow_directions(waypoints(dataset.without_rewards(), far, far, 1.0), std, far, drift)
+    return far if directions.shape[1] else min(NEAR, most)
 
 
 def slow_directions(arrays: Arrays, std: np.ndarray, horizon: int, drift: float) -> tuple[Doubles, Doubles]:
@@ -59,9 +81,11 @@ def waypoint_statistics(
     """What the coordinates of a waypoint are made of, for `Spec`: directions, their inverse, and how far ways lead.
 
     Where nothing is slow, a waypoint is the way in all columns. In the form "state" it is scaled as observations are.
+    Ways are scaled robustly if observations are.
     """
     if form == "state":
-        return {"waypoint_mean": scaling["observation_mean"], "waypoint_std": scaling["observation_std"]}
+        return {name.replace("observation_", "waypoint_"): values for name, values in scaling.items()}
+    robust = "observation_limit" in scaling
     std = scaling["observation_std"].astype(np.float64)
     directions = np.zeros((len(std), 0))
     if form == "slow" and columns:
@@ -73,16 +97,13 @@ def waypoint_statistics(
         raise WaypostError("no transition has a real next state; nothing to learn from")
     ways = arrays["next_observations"][aimed + arrays["ahead"][aimed]] - arrays["observations"][aimed]
     if not directions.shape[1]:
-        mean, std = way_moments(ways)
-        return {"waypoint_mean": mean, "waypoint_std": std}
+        return way_scaling("waypoint", ways, robust)
     places = (arrays["observations"] / std) @ directions
     spread = places.std(axis=0)
     # A named column may never change; rounding is no change.
     directions = directions / np.where(spread > 1e-9 * np.abs(places).max(axis=0), spread, 1.0)
-    mean, spread = way_moments((ways / std) @ directions)
     return {
         "waypoint_directions": directions.ravel(),
         "waypoint_lift": np.linalg.pinv(directions).ravel(),
-        "waypoint_mean": mean,
-        "waypoint_std": spread,
+        **way_scaling("waypoint", (ways / std) @ directions, robust),
     }

@@ -74,6 +74,7 @@ def render_report(report: Report) -> str:
             *((side, words) for side, words in report.names if words),
         ],
         measures=MEASURES,
+        alarms=[(f"step {each['step']}, seed {each['seed']}", each["text"]) for each in result.get("alarms") or ()],
         seed_rows=[_row(f"Seed {row.get('seed', DASH)}", row) for row in result.get("per_seed") or ()],
         statistic_rows=[*(_row(label, result.get(key) or {}) for key, label in STATISTICS.items()), _spread(result)],
         maps=[_maps(prefix, world) for prefix, world in report.worlds],

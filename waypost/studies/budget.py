@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields, replace
 from importlib.metadata import version
 from itertools import count
@@ -90,8 +90,20 @@ class Rates:
     def _known(self, planned: Plan[Any]) -> dict[str, float] | None:
         found = self.read()
         sizes = found["sizes"].get(planned.data)
-        rate = None if sizes is None else found["rates"].get(_key(planned, sizes))
+        if sizes is None:
+            return None
+        rate = found["rates"].get(_key(planned, sizes)) or _older(planned, sizes, [*found["rates"].values()])
         return None if rate is None else rate["seconds"]
+
+
+def _older(planned: Plan[Any], sizes: list[int], rates: Sequence[Rate]) -> Rate | None:
+    """A rate measured by a version that knew fewer settings: those it does not name are as usual."""
+    now, usual = _settings(planned.config), _settings(type(planned.config)())
+    for rate in rates:
+        like = rate["algorithm"] == planned.algorithm and rate["sizes"] == sizes
+        if like and rate["settings"].keys() <= usual.keys() and {**usual, **rate["settings"]} == now:
+            return rate
+    return None
 
 
 def check_minutes(minutes: float) -> float:

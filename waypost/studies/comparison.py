@@ -38,6 +38,8 @@ from waypost.training.plan import Plan, plan
 from waypost.training.runs import Run
 from waypost.training.trainer import execute
 
+USUAL = 20_000
+"""Updates of a training whose number the rows decide, to divide them among its stages."""
 MOST_BYTES = 1 << 20
 """Of a file with settings."""
 BEHAVIOUR = "data"
@@ -274,6 +276,8 @@ def with_total_updates(planned: Plan, updates: int) -> Plan:
     """The plan with so many updates in all: every field that counts updates keeps its share."""
     if updates < 1:
         raise WaypostError(f"steps must be at least 1, got {updates}")
+    # Where the rows decide how many there are, the shares are those of a usual number.
+    planned = replace(planned, steps=planned.steps or USUAL)
     config, total = planned.config, total_updates(planned)
 
     def share(count: int) -> int:

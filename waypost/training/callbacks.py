@@ -10,6 +10,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from waypost.training.plan import Plan
+    from waypost.training.records import Alarm
     from waypost.training.runs import Run
 
 Item = TypeVar("Item")
@@ -31,6 +32,9 @@ class Callback:
 
     def evaluated(self, step: int, rows: list[dict[str, Any]]) -> None:
         """New rows of evaluations.csv, one per seed."""
+
+    def alarmed(self, alarm: Alarm) -> None:
+        """Something should not be as it is; it is also a `note`."""
 
     def wants_stop(self) -> str:
         """Asked after every log: why the training shall end here as if it were finished; empty to go on."""
@@ -61,7 +65,7 @@ class Callbacks(Callback):
             return tell
 
         self.members = members
-        for event in ("start", "advance", "logged", "recording", "evaluated", "note", "finished", "stop"):
+        for event in ("start", "advance", "logged", "recording", "evaluated", "alarmed", "note", "finished", "stop"):
             setattr(self, event, told(event))
 
     def wants_stop(self) -> str:

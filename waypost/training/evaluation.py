@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from waypost.agents.agent import Agent, Array, Memory
+from waypost.agents.agent import Agent, Array, Memory, Spec
 from waypost.agents.nets import Discrete
 from waypost.envs.tasks import Task
-from waypost.errors import WaypostError
+from waypost.errors import MissingPart, WaypostError
 from waypost.types import Count
 
 MEASURES = ("return", "score", "success_rate", "episode_length")
@@ -87,6 +87,16 @@ def check(agent: Agent, task: Task) -> None:
         _check_spaces(envs, _Actor([agent], task.goal), task)
     finally:
         envs.close()
+
+
+def can_act(agent: Any, spec: Spec, task: Task) -> bool:
+    """Whether the agent has all the parts it takes to act."""
+    row = jax.ShapeDtypeStruct((1, spec.observation_size), np.float32)
+    try:
+        jax.eval_shape(lambda rows: agent.act(rows, agent.start(1, task.goal)), row)
+    except MissingPart:
+        return False
+    return True
 
 
 class _Actor:

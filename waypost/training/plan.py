@@ -45,13 +45,13 @@ class Plan(Generic[Config]):
     task: Annotated[str | None, arg(name="env")]
     """Task to evaluate on: a name of `waypost list`, a Gymnasium id, MODULE:ID, or none; by default the data's own."""
     steps: int
-    """Updates of each agent; by default the preset's."""
+    """Updates of each agent, by default the preset's; 0 = by the number of rows."""
     seeds: Fixed[tuple[int, ...]]
     """One agent is trained for each."""
     preset: str | None = None
-    """Settings to start from, see `waypost list`; by default those that go with the data; none = plain defaults."""
+    """Settings to start from, see `waypost list`; by default those of the data; none = the algorithm's own."""
     rewards: Convention | Literal["task"]
-    """Reward convention: the task's; as recorded; r - 1, failures costly; 4 (r - 0.5); scaled by returns."""
+    """Reward convention: the task's; as recorded; r - 1, failures costly; 4 (r - 0.5); scaled by returns; unit-free."""
     init: str | None = None
     """Run to continue from its weights; where parts of the agent are left out (--training guide), only those parts."""
     log_every: int = 500
@@ -67,9 +67,9 @@ class Plan(Generic[Config]):
 
     def __post_init__(self) -> None:
         conform_fields(self)
-        for name in ("steps", "log_every"):
-            if getattr(self, name) < 1:
-                raise WaypostError(f"{name} must be 1 or more, got {getattr(self, name)}")
+        for name, least in (("steps", 0), ("log_every", 1)):
+            if getattr(self, name) < least:
+                raise WaypostError(f"{name} must be {least} or more, got {getattr(self, name)}")
             if getattr(self, name) > COUNTER:
                 raise WaypostError(f"{name} must be {COUNTER} or less, got {getattr(self, name)}")
         check_seeds(self.seeds)
@@ -113,6 +113,8 @@ def plan(
     _check_settings(algorithm, chosen.config_type, config, settings)
     config = replace(config, **settings) if config is not None else chosen.config_type(**{**usual, **settings})
     convention: Convention = task.convention if task else "recorded"
+    if used == presets.DEFAULT and convention == "recorded":
+        convention = "standard"
     if given.get("rewards", "task") == "task":
         given["rewards"] = chosen.conventions.get(convention, convention)
     return Plan(
@@ -123,7 +125,7 @@ def plan(
         preset=used,
         seeds=tuple(seeds) if isinstance(seeds, Iterable) else seeds_from(conform(seeds, int, "seeds")),
         **{
-            "steps": usual_steps or DEFAULT_STEPS,
+            "steps": DEFAULT_STEPS if usual_steps is None else usual_steps,
             "evaluation": task.protocol if task else Protocol(),
             **given,
             "init": str(given["init"]) if "init" in given else None,
@@ -211,6 +213,8 @@ def same_plan(planned: Plan[Any], directory: Path) -> dict[str, Any]:
         # What a pipeline learns, and what it does to data of a run that knew of none, shows in their fingerprint.
         if name.startswith("pipeline.learned" if "pipeline" in saved else "pipeline."):
             continue
+        if _left_to_the_data(name, value):
+            continue
         # A path may be spelled in several ways.
         if name in ("data", "init") and kept and value and Path(kept).resolve() == Path(value).resolve():
             continue
@@ -219,6 +223,11 @@ def same_plan(planned: Plan[Any], directory: Path) -> dict[str, Any]:
                 f"{directory}: began with {name} = {kept!r}, asked for {value!r}; use the same or another --out"
             )
     return saved
+
+
+def _left_to_the_data(name: str, value: Any) -> bool:
+    """Whether a run of this plan has a number of its own there."""
+    return (name in ("steps", "config.horizon") and value == 0) or (name.endswith("hidden") and 0 in value)
 
 
 def _flat(record: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -33,6 +33,17 @@ class Stopped(TypedDict):
     reason: str
 
 
+class Alarm(TypedDict):
+    """Something that should not be, seen while it learned."""
+
+    step: int
+    seed: int
+    what: str
+    """What it is about: values, losses, weights, policy or validation."""
+    text: str
+    """One line, with the options that help."""
+
+
 class Result(TypedDict):
     """What result.json holds; see `waypost.training.runs.result`."""
 
@@ -48,6 +59,7 @@ class Result(TypedDict):
     seconds: float
     versions: NotRequired[dict[str, str]]
     stopped: NotRequired[Stopped]
+    alarms: NotRequired[list[Alarm]]
 
 
 class Config(TypedDict):
@@ -75,6 +87,7 @@ class Checkpoint(TypedDict):
     metrics: list[Moment]
     evaluations: list[Moment]
     run: NotRequired[str]
+    alarms: NotRequired[list[Alarm]]
 
 
 def read_config(directory: Path) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from waypost.agents import able
@@ -28,15 +27,17 @@ from waypost.data.rewards import learning_rewards
 from waypost.data.sources import load
 from waypost.data.stream import Stream, sample
 from waypost.envs.tasks import task as find_task
-from waypost.errors import InterruptedRun, MissingPart, WaypostError
+from waypost.errors import InterruptedRun, WaypostError
 from waypost.files import table, write_json, write_text
 from waypost.resources import cores, device_memory, enough_memory
+from waypost.training.alarms import Alarms, Strict, described, reach
 from waypost.training.beside import Evaluations
-from waypost.training.callbacks import Callback
+from waypost.training.callbacks import Callback, Callbacks
 from waypost.training.compilation import keep_programs
+from waypost.training.defaults import fitted
 from waypost.training.directory import Claim, blaming_the_directory, claimed
 from waypost.training.donor import begin_with, check_parts, donor_of, inherited, kept_behaviour, trains_all
-from waypost.training.evaluation import MEASURES, check
+from waypost.training.evaluation import MEASURES, can_act, check
 from waypost.training.interruption import signals
 from waypost.training.loop import Learner, learning_devices
 from waypost.training.memory import check_steps
@@ -56,6 +57,7 @@ def train(
     *,
     out: str | Path | None = None,
     resume: bool = False,
+    strict: bool = False,
     callback: Callback | None = None,
     **options: Any,
 ) -> Run:
@@ -68,10 +70,10 @@ def train(
     reward      a function from the columns by name to a reward for each row, see `waypost.load`
     env         task to evaluate on, or a function that makes an environment; by default the one the data belong to,
                 "none" for no simulator
-    rewards     "task" (as the task says), "recorded", "goal", "centred-goal" or "return-range"
-    steps       updates; by default the preset's
+    rewards     "task" (as the task says), "recorded", "goal", "centred-goal", "return-range" or "standard"
+    steps       updates; by default the preset's; 0 = by the number of rows
     seeds       how many agents to train at once, or their seeds
-    preset      settings to start from; by default those that go with the data, "none" for plain defaults
+    preset      settings to start from; by default those that go with the data, "none" for the algorithm's own
     evaluation  a `Protocol`: how often, how many episodes
     log_every   updates per row of metrics.csv
     stream      "auto", "always" or "never": whether data are read from their file while training (docs/large-data.md)
@@ -80,6 +82,7 @@ def train(
     config, or single settings of the algorithm by name (tau=0.9)
     out         the run directory; without one nothing is written
     resume      continue with what the directory holds: an unfinished run, a finished one, or nothing yet
+    strict      make errors of alarms (docs/defaults.md)
     callbacks   a list of `Callback`: told of every log and evaluation, and may stop the run (docs/track.md)
     """
     reward, together = options.pop("reward", None), isinstance(data, list | tuple)
@@ -87,6 +90,7 @@ def train(
         data = load(data, options.pop("columns", None), pipeline=options.pop("pipeline", None), reward=reward)
     elif together:
         data = joined(data)
+    callback = Callbacks(callback or Callback(), Strict()) if strict else callback
     return execute(plan(algorithm, data, **options), data, out, resume, callback)
 
 
@@ -143,15 +147,20 @@ class _Training:
         choice, recording = self._stream_choice(), callback.recording
         dataset, self.streamed = obtain(data, planned.columns, choice, _device_room, recording, planned.pipeline)
         if dataset.reading is not None:
-            self.plan = replace(planned, pipeline=dataset.reading.pipeline)
+            planned = replace(planned, pipeline=dataset.reading.pipeline)
+        some = sample(dataset) if self.streamed else dataset
+        donor = donor_of(planned)
+        self.plan = planned = fitted(planned, some, len(dataset), donor.config if donor else None)
         self.reading = dataset.reading
         self.fingerprint = dataset.fingerprint()
         chosen = able(dataset, planned.algorithm, self.streamed).load()
-        columns, self.spec = self._columns(chosen, dataset)
-        for doubt in doubts(sample(dataset) if self.streamed else dataset):
+        # Rewards are rewritten for the whole set: that takes all of its returns, and a window has only some.
+        rewarded = learning_rewards(dataset, planned.convention, getattr(planned.config, "discount", 0.99))
+        columns, self.spec = self._columns(chosen, rewarded)
+        for doubt in doubts(some):
             callback.note(f"warning: {doubt}")
-        del dataset
-        donor = donor_of(planned)
+        self.alarms = Alarms(planned.config, some, reach(rewarded, getattr(planned.config, "discount", 1.0)))
+        del dataset, some, rewarded
         self.warm = donor is not None and trains_all(chosen, planned, self.spec)
         """Whether it continues from another run's weights."""
         if donor is not None:
@@ -174,7 +183,7 @@ class _Training:
         self.stopped: dict[str, Any] | None = None
         """Where and why a callback ended the training before its last step."""
         self.beside: Evaluations | None = None
-        if self.task is not None and self._can_act(agent):
+        if self.task is not None and can_act(agent, self.spec, self.task):
             check(acting(agent, self.spec), self.task)
             self.beside = Evaluations(self.task, planned.evaluation, planned.seeds)
         self.metric_names = self.learner.metric_names(lambda stage: self._steps(stage, 0))
@@ -189,27 +198,14 @@ class _Training:
     def _columns(self, chosen: type[Algorithm], dataset: Dataset) -> tuple[Arrays | Stream, Spec]:
         """What the learner draws from, and what its agents must know of it."""
         config = self.plan.config
-        # Rewards are rewritten for the whole set: that takes all of its returns, and a window has only some.
-        rewarded = learning_rewards(dataset, self.plan.convention, getattr(config, "discount", 0.99))
         if not self.streamed:
-            return chosen.prepare(config, rewarded)
-        like, spec = chosen.prepare(config, sample(rewarded))
-        stream = Stream(rewarded, lambda block: chosen.prepare(config, block)[0], like, config.batch_size)
+            return chosen.prepare(config, dataset)
+        like, spec = chosen.prepare(config, sample(dataset))
+        stream = Stream(dataset, lambda block: chosen.prepare(config, block)[0], like, config.batch_size)
         self.callback.note(
             f"{self.plan.data}: {len(dataset)} rows streamed in {stream.windows} windows of {stream.updates} updates"
         )
         return stream, spec
-
-    def _can_act(self, agent: Any) -> bool:
-        if self.task is None:
-            return False  # there is nowhere to act, and no goal to tell those who must be told one
-        row = jax.ShapeDtypeStruct((1, self.spec.observation_size), np.float32)
-        goal = self.task.goal
-        try:
-            jax.eval_shape(lambda rows: agent.act(rows, agent.start(1, goal)), row)
-        except MissingPart:
-            return False
-        return True
 
     # -- the loop -------------------------------------------------------------------------------
 
@@ -298,6 +294,9 @@ class _Training:
         ]
         self.metrics += rows
         self.callback.logged(self.learner.step, rows)
+        for alarm in self.alarms.look(self.learner.step, rows, lambda: [each.agent for each in self.learner.states]):
+            self.callback.note(described(alarm))
+            self.callback.alarmed(alarm)
 
     # -- the directory --------------------------------------------------------------------------
 
@@ -325,6 +324,7 @@ class _Training:
         except (KeyError, TypeError, ValueError, WaypostError) as error:
             raise WaypostError(f"{self.directory}: its checkpoint is not one of this run ({error})") from None
         self.metrics, self.evaluations, self.seconds = record["metrics"], record["evaluations"], record["seconds"]
+        self.alarms.raised += record.get("alarms", [])
         self.saved = self.learner.step
 
     @contextmanager
@@ -355,6 +355,7 @@ class _Training:
             "metrics": self.metrics,
             "evaluations": self.evaluations,
             "run": self.identity,
+            "alarms": self.alarms.raised,
         }
         self.claim.check()
         with self._saying_what_is_saved():
@@ -372,6 +373,7 @@ class _Training:
         ]
         per_seed = last_evaluations(self.evaluations, planned)
         outcome = result(planned.algorithm, planned.data, self.task, planned.steps, per_seed, self.seconds)
+        outcome |= {"alarms": self.alarms.raised}
         if self.stopped is not None:
             outcome["stopped"] = self.stopped
         if self.warm:

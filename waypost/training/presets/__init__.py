@@ -2,7 +2,8 @@
 
 A preset is a table named after its data set. `steps` is the length of the run, every other entry a field of the
 algorithm's Config; `base` names a table of [base] to start from. Names that begin with `paper/` hold the settings
-of the POR paper's tables and never change; the plain name, where there is one, holds ours.
+of the POR paper's tables and never change; the plain name, where there is one, holds ours. `default.toml` has a
+table for each algorithm, the preset `default`: for data that no algorithm has a preset for.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from typing import Any
 
 from waypost.errors import WaypostError
 
+DEFAULT = "default"
+"""The preset for data nobody has one for, and the file that holds it."""
+
 
 @cache
 def presets(algorithm: str) -> dict[str, dict[str, Any]]:
@@ -28,22 +32,44 @@ def presets(algorithm: str) -> dict[str, dict[str, Any]]:
     return {name: {**bases.get(table.get("base"), {}), **table} for name, table in tables.items()}
 
 
+@cache
+def names(algorithm: str) -> tuple[str, ...]:
+    """Of every preset there is for an algorithm."""
+    return (*presets(algorithm), *([DEFAULT] if algorithm in _tables(DEFAULT) else []))
+
+
+@cache
+def _tables(file: str) -> dict[str, dict[str, Any]]:
+    return tomllib.loads((files(__name__) / f"{file}.toml").read_text())
+
+
+@cache
+def _known_somewhere() -> frozenset[str]:
+    """Names of data that some algorithm has a preset for."""
+    return frozenset(name for algorithm in _tables(DEFAULT) for name in presets(algorithm))
+
+
 def find(
     algorithm: str, config_type: type, name: str | None, data: str, task: str | None = None
 ) -> tuple[str | None, int | None, dict[str, Any]]:
     """The preset asked for, or the one that goes with the data: its name, steps and settings.
 
     Without a name, `data` itself is looked for: the plain names are ours, for data made here. For data of D4RL and
-    Minari it is `paper/` and their name without its version and folders. Then comes the task the data belong to. The
-    name "none" means none.
+    Minari it is `paper/` and their name without its version and folders. Then comes the task the data belong to. For
+    data of which no algorithm knows anything it is `default`, whose 0 steps mean: by the number of rows. The name
+    "none" means none.
     """
     known = presets(algorithm)
+    if algorithm in _tables(DEFAULT):
+        known = {**known, DEFAULT: {"steps": 0, **_tables(DEFAULT)[algorithm]}}
     if name == "none":
         return None, None, {}
     if name is None:
         plain = re.sub(r"^(D4RL|mujoco)/|-v\d+$", "", data).replace("/", "-")
         candidates = (data, f"paper/{plain}", plain, task, f"paper/{task}")
         name = next((candidate for candidate in candidates if candidate in known), None)
+        if name is None and DEFAULT in known and _known_somewhere().isdisjoint(candidates):
+            name = DEFAULT
         if name is None:
             return None, None, {}
     elif name not in known:

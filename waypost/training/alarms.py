@@ -1,0 +1,197 @@
+"""Alarms while it learns: what the metrics say that come back anyway, and how far a policy is from the data's actions.
+
+Each is one line with what was seen and the options that help, raised once for each seed. They look at every row of
+metrics.csv from step 1000 on, before which nothing is certain, and at the policy whenever the steps are a quarter more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from waypost.agents.agent import Agent
+from waypost.data.dataset import Dataset
+from waypost.data.in_file import in_memory
+from waypost.errors import MissingPart, WaypostError
+from waypost.training.callbacks import Callback
+from waypost.training.records import Alarm
+
+FIRST_STEP = 1_000
+"""Before it nothing is said."""
+LOOKS = 1.25
+"""The policy is looked at again after so many times the steps."""
+ROWS = 256
+"""Rows of the data that it is asked about."""
+ABOVE, BELOW = 0.1, 1.0
+"""How far V may be outside of what the rewards can reach, as a share of that: penalties push it down, nothing up."""
+GROWTH = 100.0
+"""A loss explodes if it is so many times the usual one so far."""
+LARGEST_LIKELIHOOD = 1_000.0
+"""Losses that are no errors of values, mostly negative log likelihoods, are far smaller than this."""
+IN_A_ROW = 3
+"""So many rows of metrics must say the same about weights, or about validation."""
+EQUAL = 0.003
+"""Weights whose mean is that near to 1 are all equal, near enough."""
+FAR = 2.0
+"""Distance to the recorded actions, in their standard deviations, beyond which a policy is far from them."""
+VALUES = ("value", "q", "critic")
+"""Parts whose losses are squared errors of values."""
+
+
+class Strict(Callback):
+    """Makes errors of alarms."""
+
+    def alarmed(self, alarm: Alarm) -> None:
+        raise WaypostError(f"{described(alarm)} (--strict)")
+
+
+class Alarms:
+    """What was raised so far, and what it takes to raise more."""
+
+    def __init__(self, config: Any, dataset: Dataset, bounds: tuple[float, float] | None):
+        """`dataset` may be a sample; `bounds` are what the rewards it is learned from can `reach`."""
+        self.config, self.reach = config, bounds
+        self.sample = _sample(dataset)
+        self.raised: list[Alarm] = []
+        self._rows: dict[tuple[int, str], list[dict[str, Any]]] = {}
+        self._errors: dict[int, list[float]] = {}
+        self._looked = 0
+        self._act = jax.jit(lambda agent, rows: agent.act(rows, ())[0])
+
+    def look(
+        self, step: int, rows: Sequence[dict[str, Any]], agents: Callable[[], Sequence[Agent]] = lambda: ()
+    ) -> list[Alarm]:
+        """New alarms, from new rows of metrics.csv and the agents as they are now, one of each for every seed."""
+        found: list[Alarm] = []
+        for row in rows:
+            earlier = self._rows.setdefault((row["seed"], row["stage"]), [])
+            earlier.append(row)
+            if step >= FIRST_STEP:
+                found += self._new(step, row["seed"], self._of_metrics(earlier))
+        if step >= max(FIRST_STEP, LOOKS * self._looked):
+            self._looked = step
+            for row, agent in zip(rows, agents(), strict=False):
+                found += self._new(step, row["seed"], self._of_policy(agent))
+        return found
+
+    def validated(self, step: int, seed: int, error: float) -> list[Alarm]:
+        """New alarms, from an error on data that are held out; smaller is better, in any unit."""
+        errors = self._errors.setdefault(seed, [])
+        errors.append(error)
+        gained = errors[0] - min(errors)
+        rising = len(errors) > IN_A_ROW and min(errors[-IN_A_ROW:]) > min(errors) + 0.1 * gained
+        text = f"the error on held-out data rises: {min(errors):.3g} at best, {error:.3g} now; fewer --steps help"
+        return self._new(step, seed, {"validation": text} if rising else {})
+
+    def _new(self, step: int, seed: int, found: Mapping[str, str]) -> list[Alarm]:
+        known = {alarm["what"] for alarm in self.raised if alarm["seed"] == seed}
+        new = [Alarm(step=step, seed=seed, what=what, text=text) for what, text in found.items() if what not in known]
+        self.raised += new
+        return new
+
+    def _of_metrics(self, rows: list[dict[str, Any]]) -> dict[str, str]:
+        """By what they are about; `rows` are all of a seed and stage, the last is new."""
+        return dict([*self._of_values(rows[-1]), *self._of_losses(rows), *self._of_weights(rows)])
+
+    def _of_values(self, row: dict[str, Any]) -> Iterator[tuple[str, str]]:
+        if self.reach is None or "value" not in row:
+            return
+        low, high = self.reach
+        width = max(high - low, abs(low), abs(high))
+        if not low - BELOW * width <= row["value"] <= high + ABOVE * width:
+            helps = f"{self._option('learning_rate')} or --rewards standard with --preset default"
+            seen = f"values are {row['value']:.3g} on average, but these rewards allow {low:.3g} to {high:.3g}"
+            yield "values", f"{seen}; a smaller {helps} may help"
+
+    def _of_losses(self, rows: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+        for name in (name for name in rows[-1] if name.endswith("_loss")):
+            *earlier, now = (abs(row[name]) for row in rows)
+            most = LARGEST_LIKELIHOOD
+            if name.removesuffix("_loss") in VALUES:
+                width = max(map(abs, self.reach)) if self.reach else 1.0
+                most = (ABOVE * width) ** 2
+            if len(earlier) >= IN_A_ROW and now > max(GROWTH * np.median(earlier), most):
+                seen = f"{name} explodes: {now:.3g}, where {np.median(earlier):.3g} was usual"
+                yield "losses", f"{seen}; a smaller {self._option('learning_rate')} may help"
+
+    def _of_weights(self, rows: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+        config, means = self.config, [row["weight"] for row in rows[-IN_A_ROW:] if "weight" in row]
+        temperature = getattr(config, "inverse_temperature", 0.0)
+        if len(means) < IN_A_ROW or temperature == 0:
+            return
+        standardised = [name for name in ("residuals", "advantages") if hasattr(config, name)]
+        form = f" or --{standardised[0]} standardised" if standardised else ""
+        if min(means) > config.weight_cap / 2:
+            seen = f"most weights are at their cap of {config.weight_cap:g}: all is learned alike"
+            yield "weights", f"{seen}; a smaller --inverse-temperature{form} may help"
+        elif max(means) < EQUAL:
+            yield "weights", f"weights are all near 0: next to nothing is learned; --rewards standard{form} may help"
+        elif max(abs(mean - 1) for mean in means) < EQUAL:
+            seen = "weights are all near 1: rewards hardly count, and the data are cloned"
+            yield "weights", f"{seen}; a larger --inverse-temperature{form} may help"
+
+    def _of_policy(self, agent: Agent) -> dict[str, str]:
+        if self.sample is None or _remembers(agent):
+            return {}
+        observations, actions, spread = self.sample
+        try:
+            chosen = np.asarray(self._act(agent, observations), np.float64)
+        except MissingPart:
+            return {}
+        if chosen.ndim == 1:
+            same = float(np.mean(chosen == actions[:, 0]))
+            counts = np.unique(actions[:, 0], return_counts=True)[1] / len(actions)
+            far, seen = bool(same < np.sum(counts**2) / FAR), f"it does what was recorded in {same:.0%} of states"
+        else:
+            distance = float(np.sqrt(np.mean(((chosen - actions) / spread) ** 2)))
+            far, seen = distance > FAR, f"{distance:.1f} standard deviations on average"
+        helps = self._option("inverse_temperature", "value_weight", "learning_rate")
+        text = f"the policy is far from the recorded actions: {seen}; a smaller {helps} or BC to compare with may help"
+        return {"policy": text} if far else {}
+
+    def _option(self, *endings: str) -> str:
+        """The first setting whose name ends like that, as the command line spells it."""
+        names = [name for ending in endings for name in vars(self.config) if name.endswith(ending)]
+        return f"--{names[0].replace('_', '-')}" if names else "step size"
+
+
+def _remembers(agent: Agent) -> bool:
+    """Whether it remembers its episode, and so cannot be asked about single rows."""
+    if type(agent).start is Agent.start:
+        return False
+    try:
+        return bool(jax.tree.leaves(agent.start(1)))
+    except WaypostError:  # it must be told a goal
+        return True
+
+
+def described(alarm: Alarm) -> str:
+    """As a line."""
+    return f"alarm at step {alarm['step']}, seed {alarm['seed']}: {alarm['text']}"
+
+
+def reach(dataset: Dataset, discount: float) -> tuple[float, float] | None:
+    """The smallest and the largest discounted return there can be with such rewards; None = nothing is certain.
+
+    A reward r for ever is worth r / (1 - gamma). An end after n rows lies between that and the last reward.
+    """
+    if dataset.rewards is None or discount >= 1:
+        return None
+    rewards, terminals = in_memory(dataset.rewards), in_memory(dataset.terminals)
+    worths: list[float] = []
+    for some, factor in ((rewards[~terminals], 1.0 / (1.0 - discount)), (rewards[terminals], 1.0)):
+        worths += [float(some.min()) * factor, float(some.max()) * factor] if len(some) else []
+    return min(worths), max(worths)
+
+
+def _sample(dataset: Dataset) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Some rows from all over the data: observations, actions, and how much the actions differ."""
+    if dataset.actions is None:
+        return None
+    rows = np.linspace(0, len(dataset) - 1, min(ROWS, len(dataset))).astype(int)
+    actions = dataset.actions[rows].astype(np.float64)
+    spread = actions.std(axis=0)
+    return np.asarray(dataset.observations[rows]), actions, np.where(spread > 0, spread, 1.0)
