@@ -47,6 +47,7 @@ def train(
     init: str | Path | None = None,
     out: str | Path | None = None,
     resume: bool = False,
+    strict: bool = False,
     callbacks: Sequence[Callback] = (),
     progress: bool = True,
     **settings: Any,
@@ -67,7 +68,9 @@ def train(
     }
     options = {name: value for name, value in given.items() if value is not None} | settings
     watching = _watching(progress, callbacks)
-    return trainer.train(algorithm, data, seeds=seeds, out=out, resume=resume, callback=watching, **options)
+    return trainer.train(
+        algorithm, data, seeds=seeds, out=out, resume=resume, strict=strict, callback=watching, **options
+    )
 
 
 def evaluate(
