@@ -26,6 +26,13 @@ Row = TypedDict(
 """The measures of one seed, or of all in one statistic."""
 
 
+class Moment(TypedDict):
+    """A row of a table of a training, with more columns beside these."""
+
+    step: int
+    seed: int
+
+
 class Stopped(TypedDict):
     """Where and why a callback ended a training before its last step."""
 
@@ -48,6 +55,7 @@ class Result(TypedDict):
     seconds: float
     versions: NotRequired[dict[str, str]]
     stopped: NotRequired[Stopped]
+    best: NotRequired[list[Moment]]
 
 
 class Config(TypedDict):
@@ -58,13 +66,6 @@ class Config(TypedDict):
     waypost: NotRequired[str]
     fingerprint: NotRequired[str]
     streamed: NotRequired[bool]
-
-
-class Moment(TypedDict):
-    """A row of a table of a training, with more columns beside these."""
-
-    step: int
-    seed: int
 
 
 class Checkpoint(TypedDict):
