@@ -164,6 +164,22 @@ def run_diagnose(command: options.Diagnose) -> None:
     _print_json(command.json, found.to_json())
 
 
+def run_judge(command: options.Judge) -> None:
+    from waypost.cli.judging import show_judgement
+    from waypost.cli.screen import counting_bar, screen
+    from waypost.report.judge import write_judgement
+    from waypost.studies.judge.judging import judge
+
+    names = ("data", "discount", "members", "steps", "hidden", "rows", "seed")
+    asked = {name: getattr(command, name) for name in names} | command.reading
+    with counting_bar("updates of the evaluators") as progress:
+        found = judge(command.runs, **asked, progress=progress)
+    write_judgement(found, command.out)
+    show_judgement(found)
+    screen.tell(f"page: {command.out / 'judge.html'}")
+    _print_json(command.json, found.to_json())
+
+
 def run_export(command: options.Export) -> None:
     from waypost.cli.screen import screen
     from waypost.shipping.export import export

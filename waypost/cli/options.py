@@ -261,6 +261,35 @@ class Diagnose(LogOptions):
 
 
 @dataclass(frozen=True)
+class Judge(LogOptions):
+    """Say from recorded data alone how good the policies of runs are, and which one to take.
+
+    Fitted Q evaluation on bootstraps of the episodes, a doubly robust check, and how far actions are from the data.
+    """
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """Run directories; every seed is a candidate."""
+    data: Annotated[str | None, SEVERAL] = None
+    """Episodes the runs did not learn from, as for `train --data`; by default what they held out (--hold-out)."""
+    discount: float | None = None
+    """Discount of the values; by default the runs' own, the largest where they differ."""
+    members: int = 8
+    """Evaluators of each policy, each on its own bootstrap of the episodes."""
+    steps: int = 10_000
+    """Updates of the evaluators."""
+    hidden: tuple[int, ...] = (64, 64)
+    """Hidden layers of the evaluators."""
+    rows: int = 100_000
+    """Transitions to use at most: whole episodes are drawn where there are more."""
+    seed: int = 0
+    """Of the evaluators and of what is drawn."""
+    out: Path = Path("runs/judge")
+    """Folder for judge.html, judge.csv and judge.json."""
+    json: bool = False
+    """Print the judgement as one JSON object, the last line on stdout."""
+
+
+@dataclass(frozen=True)
 class Export:
     """Write a run's policy as a file that acts without Waypost: ONNX, or NumPy alone.
 
@@ -379,6 +408,7 @@ COMMANDS: dict[str, type] = {
         Report,
         Adapt,
         Diagnose,
+        Judge,
         Export,
         Serve,
         Collect,
