@@ -33,6 +33,7 @@ def _finite(value: Any) -> Any:
 
 def run_train(planned: Any, out: Path, resume: bool, as_json: bool, track: tuple[Any, ...] = ()) -> None:
     from waypost.cli.bar import TrainingBar
+    from waypost.cli.judging import show_losses
     from waypost.cli.screen import screen, show
     from waypost.training.callbacks import Callbacks
     from waypost.training.tracking import Tracking
@@ -40,7 +41,10 @@ def run_train(planned: Any, out: Path, resume: bool, as_json: bool, track: tuple
 
     watching = Callbacks(TrainingBar(), *(Tracking(kind, out) for kind in dict.fromkeys(track)))
     run = execute(planned, planned.data, out, resume, watching)
-    show(run.result)
+    if planned.task is None:
+        show_losses(run)
+    else:
+        show(run.result)
     screen.tell(f"report: {out / 'report.html'}")
     _print_json(as_json, run.result)
 

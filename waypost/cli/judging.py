@@ -6,7 +6,8 @@ from rich.table import Table
 from rich.text import Text
 
 from waypost.cli.screen import screen
-from waypost.studies.judge.judgement import HEADER, Judgement, cells
+from waypost.studies.judge.judgement import HEADER, Judgement, cells, notes
+from waypost.training.runs import Run
 
 
 def show_judgement(judgement: Judgement) -> None:
@@ -14,10 +15,26 @@ def show_judgement(judgement: Judgement) -> None:
     table = Table(title=judgement.data, title_justify="left", title_style="bold")
     for place, name in enumerate(HEADER):
         ends = place in (0, len(HEADER) - 1)
-        table.add_column(name, justify="left" if ends else "right")
+        table.add_column(name, justify="left" if ends else "right", no_wrap=ends)
     for each in judgement.candidates:
         table.add_row(*cells(each))
-    screen.print(table, facts(judgement), Text(judgement.words()), sep="\n")
+    screen.print(table, facts(judgement), *notes(judgement), Text(judgement.words()), sep="\n")
+
+
+def show_losses(run: Run) -> None:
+    """The result of a run without a simulator: its last losses, those on held-out episodes beside them."""
+    last: dict[int, dict[str, float]] = {}
+    for row in run.metrics:
+        losses = {name: value for name, value in row.items() if name.endswith("_loss") and value is not None}
+        last.setdefault(row["seed"], {}).update(losses)
+    names = list(dict.fromkeys(name for losses in last.values() for name in losses))
+    table = Table("seed", *(name.replace("_", " ") for name in names))
+    for seed, losses in last.items():
+        table.add_row(str(seed), *(f"{losses[name]:.4g}" for name in names))
+    about = f"{run.plan.algorithm} on {run.plan.data}, no simulator"
+    screen.print(about, table, f"{run.result['seconds']:.1f} s", sep="\n")
+    data = "" if run.plan.hold_out else " --data HELD_OUT"
+    screen.tell(f"how good it is: waypost judge {run.directory or 'RUN'}{data}")
 
 
 def facts(judgement: Judgement) -> str:

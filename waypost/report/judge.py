@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from waypost.figures import INK, STYLED, grid_lines, new_axes, step_axis
 from waypost.files import write_json, write_text
 from waypost.report.page import Picture, picture, template
-from waypost.studies.judge.judgement import HEADER, Difference, Estimate, Judged, Judgement, as_csv, cells
+from waypost.studies.judge.judgement import HEADER, Difference, Estimate, Judged, Judgement, as_csv, cells, notes
 
 REFERENCE = "#d55e00"
 ROBUST = "#009e73"
@@ -36,6 +36,7 @@ def render_judgement(judgement: Judgement) -> str:
         caption=_caption(judgement),
         header=HEADER,
         rows=[cells(each) for each in judgement.candidates],
+        notes=notes(judgement),
         pictures=_pictures(judgement),
     )
 

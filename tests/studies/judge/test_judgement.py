@@ -40,7 +40,10 @@ def judgement(*candidates: Judged) -> Judgement:
     return Judgement("log", 10, 100, 0.99, 6.0, 5.0, ranked([data, *candidates]), (1, 2), 0.0)
 
 
-LEFT = Judged("gone", "iql", "run", 0, distance=Distance(1.0, 0.1, 0.9, 0.05), note="90% of its actions are unlike any")
+UNLIKE = "90 % of its actions are unlike any"
+LEFT = Judged(
+    "gone", "iql", "run", 0, distance=Distance(1.0, 0.1, 0.9, 0.05), note="90 % of its actions are unlike any"
+)
 
 
 def test_a_difference_leaves_out_what_bootstraps_have_in_common() -> None:
@@ -109,7 +112,7 @@ def test_no_policy_is_taken_that_is_not_clearly_better() -> None:
 
 def test_where_all_have_left_the_data_nothing_is_said() -> None:
     found = judgement(LEFT)
-    assert found.words().startswith("Cannot tell: 90% of its actions are unlike any")
+    assert found.words().startswith("Cannot tell: 90 % of its actions are unlike any")
     assert cells(found.candidates[-1])[1:3] == ["-", "-"]
     assert found.to_json()["candidates"][-1]["value"] is None
     assert LEFT.verdict == "cannot tell"

@@ -65,11 +65,11 @@ def evaluate(
     logs = -(-steps // chunk)
     algorithm = FQE(config, spec, chunk * logs)
     learner = Learner(algorithm, arrays, range(seed, seed + members))
-    starts, value_range = dataset.episode_starts, spec.statistics["value_range"]
+    starts, (low, high) = dataset.episode_starts, spec.statistics["value_range"]
     first_actions = [each.actions[starts] for each in candidates]
 
     def start_values(state: State) -> Doubles:
-        found = np.clip(q_of(state.agent, dataset.observations[starts], first_actions), *value_range)
+        found = np.clip(q_of(state.agent, dataset.observations[starts], first_actions), low, high)
         return np.average(found, axis=1, weights=np.asarray(state.weights, np.float64))
 
     curves, metrics, values = [], {}, np.empty(0)
@@ -86,7 +86,7 @@ def evaluate(
         weights=np.stack([np.asarray(state.weights, np.float64) for state in learner.states]),
         clipped=float(np.mean(metrics["clipped"])),
         agents=[jax.tree.map(np.array, state.agent) for state in learner.states],
-        value_range=(value_range[0], value_range[1]),
+        value_range=(low, high),
     )
 
 

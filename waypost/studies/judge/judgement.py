@@ -68,7 +68,7 @@ class Judged:
     @property
     def verdict(self) -> str:
         if self.algorithm is None:
-            return "what recorded the data"
+            return "the log itself"
         if self.value is None or self.gain is None:
             return CANNOT_TELL
         if self.gain.low > 0:
@@ -220,7 +220,7 @@ def _quantile(members: int) -> float:
 
 # -- tables ----------------------------------------------------------------------------------------
 
-HEADER = ("policy", "value", "90 % interval", "gain over the data", "doubly robust", "unusual actions", "verdict")
+HEADER = ("policy", "value", "90 % interval", "gain over data", "doubly robust", "unusual actions", "verdict")
 
 
 def cells(each: Judged) -> list[str]:
@@ -233,8 +233,16 @@ def cells(each: Judged) -> list[str]:
         _span(each.value) if each.value else "-",
         gain,
         robust,
-        f"{each.distance.outside:.0%}" if each.distance else "-",
-        f"{each.verdict}: {each.note}" if each.note else each.verdict,
+        f"{100 * each.distance.outside:.0f} %" if each.distance else "-",
+        each.verdict,
+    ]
+
+
+def notes(judgement: Judgement) -> list[str]:
+    """Why nobody can tell about some candidates, and where the two estimates of one disagree."""
+    found = [f"{each.name}: {each.note}" for each in judgement.candidates if each.note]
+    return found + [
+        f"{each.name}: the doubly robust check disagrees" for each in judgement.candidates if disagree(each)
     ]
 
 

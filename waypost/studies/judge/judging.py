@@ -97,7 +97,7 @@ def judge(
         distance, distances = near.measure(acts.actions)
         known = Judged(name, **(_about(each) if each else {}), distance=distance, distances=distances)
         if each is not None and distance.left:
-            note = f"{distance.outside:.0%} of its actions are unlike any recorded in such states"
+            note = f"{100 * distance.outside:.0f} % of its actions are unlike any recorded in such states"
             judged.append(replace(known, note=note))
             continue
         values, check = evaluation.values[:, place], robust[name]
@@ -149,7 +149,7 @@ def named(subjects: str | Path | Run | Policy | Sequence[str | Path | Run | Poli
     if not several:
         raise WaypostError("nothing to judge: name one or more run directories")
     folders = [Path(each) for each in several if isinstance(each, str | Path)]
-    shared = len({folder.resolve().name for folder in folders} | {BEST}) <= len(folders)
+    shared = len({_label(folder) for folder in folders}) < len(folders)
     found: list[Subject] = []
     for each in several:
         if isinstance(each, Policy):
@@ -160,7 +160,7 @@ def named(subjects: str | Path | Run | Policy | Sequence[str | Path | Run | Poli
         else:
             folder = Path(each)
             policies, planned = load_policies(folder), read_plan(_home(folder))
-        name = planned.algorithm if folder is None else str(folder) if shared else folder.resolve().name
+        name = planned.algorithm if folder is None else str(folder) if shared else _label(folder)
         found += [Subject(f"{name} seed {one.seed}", one, planned, folder) for one in policies]
     names = [each.name for each in found]
     return [
@@ -207,6 +207,12 @@ def _held_out(found: Sequence[Subject]) -> Dataset:
             raise WaypostError(f"{first.data}: has changed since {each.run} learned from it; name others with --data")
     held = dataset.split(first.hold_out)[1]
     return held.named(f"{dataset.name}, {first.hold_out:.0%} held out")
+
+
+def _label(folder: Path) -> str:
+    """What people call a run: the name of its folder."""
+    home = _home(folder).resolve()
+    return home.name if home == folder.resolve() else f"{home.name}/{BEST}"
 
 
 def _home(folder: Path) -> Path:

@@ -50,9 +50,8 @@ class Neighbourhood:
         self.asked = known[:STATES]
         self._dataset = dataset
         states = (dataset.observations / dataset.observation_moments[1]).astype(np.float32)
-        near = neighbours(
-            states[self.asked], states[known], *(dataset.episode_of[rows] for rows in (self.asked, known))
-        )
+        episodes = dataset.episode_of
+        near = neighbours(states[self.asked], states[known], episodes[self.asked], episodes[known])
         self._around = self._scaled(dataset.require("actions"))[known[near]]
         self.own = self._distances(dataset.require("actions"))
         discrete = dataset.action_count is not None
@@ -72,7 +71,7 @@ class Neighbourhood:
         assert dataset.action_low is not None
         assert dataset.action_high is not None
         width = dataset.action_high - dataset.action_low
-        return 2.0 * actions / np.where(width > 0, width, 2.0)
+        return (2.0 * actions / np.where(width > 0, width, 2.0)).astype(np.float32)
 
     def _distances(self, actions: Floats) -> Doubles:
         apart = self._scaled(actions)[self.asked][:, None] - self._around
