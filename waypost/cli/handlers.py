@@ -171,9 +171,11 @@ def run_diagnose(command: options.Diagnose) -> None:
 def run_judge(command: options.Judge) -> None:
     from waypost.cli.judging import show_judgement
     from waypost.cli.screen import counting_bar, screen
+    from waypost.files import writable
     from waypost.report.judge import write_judgement
     from waypost.studies.judge.judging import judge
 
+    writable(command.out / "judge.html")
     names = ("data", "discount", "members", "steps", "hidden", "rows", "seed")
     asked = {name: getattr(command, name) for name in names} | command.reading
     with counting_bar("updates of the evaluators") as progress:
