@@ -16,7 +16,7 @@ from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
 from waypost.report.judge import write_judgement
 from waypost.studies.judge.judgement import Judgement
-from waypost.studies.judge.judging import judge, named
+from waypost.studies.judge.judging import _held_out, _some, judge, named
 
 FAST = {"members": 5, "steps": 400, "hidden": (16,), "discount": chain.DISCOUNT}
 
@@ -133,9 +133,26 @@ def test_names_tell_candidates_apart(data: Dataset, tmp_path: Path) -> None:
     assert len({each.name for each in alike}) == 4
 
 
-def test_more_rows_than_asked_for_are_drawn_as_whole_episodes(data: Dataset) -> None:
-    from waypost.studies.judge.judging import _some
+def test_runs_are_judged_by_the_episodes_they_held_out(data: Dataset, tmp_path: Path) -> None:
+    file = tmp_path / "log.npz"
+    waypost.save(data, file)
+    options = {"steps": 2, "hidden": (8,), "batch_size": 8, "keep_best": "held_out_policy_loss"}
+    for place, share in (("run", 0.1), ("other", 0.2)):
+        waypost.train("bc", file, out=tmp_path / place, hold_out=share, **options)
+    best = named([tmp_path / "run", tmp_path / "run" / "best"])
+    assert [each.name for each in best] == ["run seed 0", "run/best seed 0"]
+    held = _held_out(best)
+    assert held.name.endswith("10% held out")
+    np.testing.assert_array_equal(held.observations, data.split(0.1)[1].observations)
+    with pytest.raises(WaypostError, match="held out different shares"):
+        _held_out(named([tmp_path / "run", tmp_path / "other"]))
+    file.unlink()
+    waypost.save(data.with_rewards(data.require("rewards") + 1.0), file)
+    with pytest.raises(WaypostError, match="has changed since"):
+        _held_out(best)
 
+
+def test_more_rows_than_asked_for_are_drawn_as_whole_episodes(data: Dataset) -> None:
     some = _some(data, 200, 0)
     assert 100 < len(some) <= 200
     assert np.isin(some.episode_lengths, data.episode_lengths).all()
