@@ -62,13 +62,14 @@ def test_a_row_is_valued_by_members_that_did_not_learn_from_it(found: Evaluation
 
 
 @pytest.mark.slow
+@pytest.mark.learns
 def test_intervals_hold_the_exact_value_about_as_often_as_they_say() -> None:
     """The networks themselves, on data sets that were recorded one after the other."""
     exact, held = chain.exact(1.0), 0
     for seed in range(20):
         data = chain.record(100, seed=seed)
         ways = [candidate(chain.policy(1, data), data)]
-        values = evaluate(CONFIG, data, ways, members=8, steps=1500, seed=100 * seed).values[:, 0]
+        values = evaluate(CONFIG, data, ways, members=8, steps=800, seed=100 * seed).values[:, 0]
         low, high = estimate(values)[1:]
         held += low <= exact <= high
     assert held >= 15
