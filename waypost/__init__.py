@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from waypost.studies.adaptation import Adaptation as Adaptation
     from waypost.studies.comparison import Comparison as Comparison
     from waypost.studies.diagnosis import Diagnosis as Diagnosis, diagnose as diagnose
+    from waypost.studies.judge.judgement import Judgement as Judgement
+    from waypost.studies.judge.judging import judge as judge
     from waypost.training.callbacks import Callback as Callback
     from waypost.training.policy import Policy as Policy
     from waypost.training.runs import Run as Run
@@ -62,6 +64,8 @@ _PLACES = {
     "studies.adaptation": ("Adaptation",),
     "studies.comparison": ("Comparison",),
     "studies.diagnosis": ("Diagnosis", "diagnose"),
+    "studies.judge.judgement": ("Judgement",),
+    "studies.judge.judging": ("judge",),
     "training.callbacks": ("Callback",),
     "training.policy": ("Policy",),
     "training.runs": ("Run",),

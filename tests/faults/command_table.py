@@ -39,6 +39,10 @@ TABLE: dict[str, Command] = {
     "report": Command("report {run} --out {out}", "report.html"),
     "adapt": Command("adapt {run} --data {data} --env none --steps 4 --out {out}", "adapted", "--resume"),
     "diagnose": Command("diagnose {run} --data {data} --states 20 --neighbours 3 --out {out}", "diagnosis"),
+    "judge": Command(
+        "judge {run} --data {data} --members 5 --steps 4 --hidden 8 --out {out}",
+        "judged",
+    ),
     "export to ONNX": Command("export {run} {out}", "policy.onnx", "--overwrite"),
     "export to NumPy": Command("export {run} {out}", "policy.npz", "--overwrite"),
     "serve": Command("serve {run} --port 0 --check", ""),

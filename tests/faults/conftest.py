@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from samples import TINY, walk
 
 import waypost
+import waypost.studies.judge.judging
 import waypost.training.plan
 
 BC = {"hidden": (8,), "batch_size": 8, "log_every": 2, "preset": "none"}
@@ -37,9 +38,16 @@ def places(originals: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return {"data": inputs / "data.npz", "run": inputs / "run", "settings": inputs / "settings.toml"}
 
 
+@pytest.fixture(scope="session")
+def judgement(originals: Path) -> waypost.Judgement:
+    """What `judge` finds about that run; it compiles several programs."""
+    options: dict[str, Any] = {"members": 5, "steps": 1, "hidden": (8,)}
+    return waypost.judge(originals / "run", originals / "data.npz", **options)
+
+
 @pytest.fixture
-def cheap(places: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """No pictures are drawn, and the demo is as small as the other trainings."""
+def cheap(places: dict[str, Path], judgement: waypost.Judgement, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No pictures are drawn, a run is judged once, and the demo is as small as the other trainings."""
 
     def picture(self: Figure, file: Any, format: str, **options: Any) -> None:
         file.write("<svg></svg>" if format == "svg" else b"\x89PNG\r\n\x1a\n" + bytes(20_000))
@@ -52,6 +60,7 @@ def cheap(places: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Figure, "savefig", picture)
     monkeypatch.setattr(waypost.training.plan, "plan", small)
+    monkeypatch.setattr(waypost.studies.judge.judging, "judge", lambda *_, **__: judgement)
 
 
 @pytest.fixture

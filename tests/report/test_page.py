@@ -304,6 +304,22 @@ def test_page_without_a_simulator_shows_dashes(report: page.Report) -> None:
     assert "nan" not in outline.plain
 
 
+def test_page_of_a_run_without_a_task_shows_its_last_losses(report: page.Report) -> None:
+    result = {**without(report, *MEASURES).result, "task": None}
+    nan = float("nan")
+    metrics = {
+        "step": np.array([1, 1, 2, 2]),
+        "seed": np.array([0, 1, 0, 1]),
+        "policy_loss": np.array([9.0, 8.0, 1.5, 2.5]),
+        "held_out_policy_loss": np.array([7.0, 6.0, nan, 3.25]),
+    }
+    outline = Outline(page.render_report(replace(report, result=result, worlds=[], evaluations={}, metrics=metrics)))
+    assert "Held out policy loss" in outline.cells
+    at = outline.cells.index("Seed 0")
+    assert outline.cells[at : at + 6] == ["Seed 0", "1.5", "7", "Seed 1", "2.5", "3.25"]
+    assert "waypost judge" in outline.plain
+
+
 def test_page_with_the_least_possible(report: page.Report) -> None:
     least = page.Report("t", {"algorithm": "bc", "per_seed": [], "mean": None, "seconds": None}, {"config": None})
     text = Outline(page.render_report(least)).plain

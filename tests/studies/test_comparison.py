@@ -282,7 +282,8 @@ def test_data_of_different_suites_are_refused(tmp_path: Path) -> None:
     [
         (["t-maze"], {"algorithms": ["bcc"]}, "no algorithm is called 'bcc'"),
         (["t-maze", "t-maze"], {"algorithms": ["bc"]}, "share a folder"),
-        (["nowhere.npz"], {"algorithms": ["bc"]}, "belong to no task"),
+        (["nowhere.npz"], {"algorithms": ["bc"]}, "nowhere.npz"),
+        (["t-maze", "nowhere.npz"], {"algorithms": ["bc"]}, "some of the data belong to a task and others to none"),
         (["t-maze"], {"algorithms": ["bc"], "settings": {"bc": {"depth": 3}}}, "depth"),
         (["t-maze"], {"algorithms": ["bc"], "settings": {"xx": {}}}, "no algorithm is called 'xx'"),
     ],

@@ -198,6 +198,10 @@ class Agent(eqx.Module):
         """Take note of the rewards the last actions earned."""
         return memory
 
+    def took(self, memory: Memory, actions: Array) -> Memory:
+        """Take note that other actions were taken than the agent's last ones, where recorded episodes are replayed."""
+        return memory
+
     def value(self, observations: Array) -> Array:
         """V of a batch of observations."""
         raise WaypostError(f"a {type(self).__name__} agent has no value function")

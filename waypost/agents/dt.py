@@ -166,6 +166,9 @@ class DTAgent(Agent):
     def receive(self, memory: History, rewards: Array) -> History:
         return memory._replace(left=memory.left - rewards)
 
+    def took(self, memory: History, actions: Array) -> History:
+        return memory._replace(actions=memory.actions.at[:, -1].set(self.actions.scale(actions)))
+
     def stretches(self, returns: Array, observations: Array, actions: Array, times: Array, real: Array) -> Stretches:
         """Of unscaled returns and observations, and scaled actions."""
         return Stretches(returns / self.return_scale, self.scaling(observations), actions, times, real)

@@ -35,6 +35,7 @@ def _finite(value: Any) -> Any:
 def run_train(
     planned: Any, out: Path, resume: bool, as_json: bool, track: tuple[Any, ...] = (), strict: bool = False
 ) -> None:
+    from waypost.cli.judging import show_losses
     from waypost.cli.screen import results, show
     from waypost.console.bar import TrainingBar
     from waypost.training.alarms import Strict
@@ -46,7 +47,10 @@ def run_train(
     watching = Callbacks(TrainingBar(), *more, *([Strict()] if strict else []))
     run = execute(planned, planned.data, out, resume, watching)
     with results(as_json) as to:
-        show(run.result, to)
+        if planned.task is None:
+            show_losses(run, to)
+        else:
+            show(run.result, to)
         to.tell(f"report: {out / 'report.html'}")
     _print_json(as_json, run.result)
 
@@ -175,6 +179,26 @@ def run_diagnose(command: options.Diagnose) -> None:
     with results(command.json) as to:
         show_diagnosis(found, to)
     say(plain(folder))
+    _print_json(command.json, found.to_json())
+
+
+def run_judge(command: options.Judge) -> None:
+    from waypost.cli.judging import show_judgement
+    from waypost.cli.screen import results
+    from waypost.console.screen import counting_bar
+    from waypost.files import writable
+    from waypost.report.judge import write_judgement
+    from waypost.studies.judge.judging import judge
+
+    writable(command.out / "judge.html")
+    names = ("data", "discount", "members", "steps", "hidden", "rows", "seed")
+    asked = {name: getattr(command, name) for name in names} | command.reading
+    with counting_bar("updates of the evaluators") as progress:
+        found = judge(command.runs, **asked, progress=progress)
+    write_judgement(found, command.out)
+    with results(command.json) as to:
+        show_judgement(found, to)
+        to.tell(f"page: {command.out / 'judge.html'}")
     _print_json(command.json, found.to_json())
 
 

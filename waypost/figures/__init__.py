@@ -25,6 +25,7 @@ AXIS_LABELS = {
     "success_rate": "success rate (%)",
     "score": "score (normalised points)",
     "return": "return (sum of rewards)",
+    "value": "value of the start states (discounted)",
     "episode_length": "episode length (steps)",
 }
 INK = "#0b4f8a"

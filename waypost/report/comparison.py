@@ -30,9 +30,10 @@ def write_comparison(comparison: Comparison, folder: Path) -> None:
     write_text(folder / "compare.html", render_comparison(comparison))
     for data in comparison.data:
         entries = comparison.of(data)
-        if any(entry.run is not None for entry in entries):
-            for name, figure in (("scores", scores(entries)), ("curves", curves(entries))):
-                write_bytes(folder / short_name(data) / f"{name}.png", to_png(figure))
+        if any(entry.values for entry in entries):
+            write_bytes(folder / short_name(data) / "scores.png", to_png(scores(entries)))
+        if _evaluated(entries):
+            write_bytes(folder / short_name(data) / "curves.png", to_png(curves(entries)))
     if comparison.profiles:
         write_bytes(folder / "profiles.png", to_png(profiles(comparison)))
 
@@ -73,19 +74,27 @@ def _part(comparison: Comparison, data: str) -> dict[str, Any]:
     trained = [entry for entry in entries if entry.run is not None]
     kinds = ["missing" if e.mean is None else "behaviour" if e.algorithm == BEHAVIOUR else "evaluated" for e in entries]
     rows, pictures = [(kind, cells(entry)) for kind, entry in zip(kinds, entries, strict=True)], []
-    if trained:
-        words = f"{_count(len(trained), 'algorithm')} on {data}."
-        what, spread = AXIS_LABELS[trained[0].measure], spread_name(len(trained[0].values))
+    words = f"{_count(len(trained), 'algorithm')} on {data}."
+    if any(entry.values for entry in trained):
+        what, spread = AXIS_LABELS[trained[0].measure], spread_name(max(len(entry.values) for entry in trained))
         caption = f"Mean of the seeds, {spread} (bar), and every seed; the dashed line is the mean of the data."
         pictures.append(picture(scores(entries), caption, f"Chart of the {what} of {words}"))
+    if _evaluated(trained):
         pictures.append(picture(curves(entries), CURVES, f"Learning curves of {words}"))
     return {"data": data, "caption": _caption(trained), "rows": rows, "pictures": pictures}
+
+
+def _evaluated(entries: list[Entry]) -> bool:
+    """Whether there was a simulator to evaluate in while they learned."""
+    return any(entry.run is not None and entry.run.evaluations for entry in entries)
 
 
 def _caption(trained: list[Entry]) -> str:
     """How the numbers came about."""
     if not trained or trained[0].run is None:
         return "Nothing could be trained."
+    if trained[0].measure == "value":
+        return "Discounted value of the start states, judged by held-out episodes; standard deviation over seeds."
     protocol = trained[0].run.plan.evaluation
     which = "The last evaluation" if protocol.last == 1 else f"Mean over the last {protocol.last} evaluations"
     return f"{which}, {protocol.episodes} episodes each; standard deviation over seeds."
@@ -117,7 +126,7 @@ def profiles(comparison: Comparison) -> Figure:
 @STYLED
 def scores(entries: list[Entry]) -> Figure:
     """Show each algorithm's mean with the spread of its table and all seeds, the best on top."""
-    shown = [entry for entry in entries if entry.run is not None]
+    shown = [entry for entry in entries if entry.values]
     figure, axes = new_axes(5.6, 0.9 + 0.27 * len(shown))
     places = np.arange(len(shown))[::-1]
     for place, entry in zip(places, shown, strict=True):

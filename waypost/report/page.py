@@ -30,6 +30,8 @@ _PAGES = Environment(loader=_FOLDER, autoescape=True, undefined=StrictUndefined,
 template = _PAGES.get_template
 """A page by name, to fill in; what goes into it is escaped."""
 MEASURES = ("return", "score", "success_rate", "episode_length")
+EVALUATION = "Final evaluation of each seed, and over seeds."
+LOSSES = "There was no simulator: the last losses of each seed. How good the policies are, `waypost judge` can say."
 STATISTICS = {"mean": "Mean", "std": "Standard deviation", "iqm": "Interquartile mean (IQM)"}
 
 
@@ -66,6 +68,9 @@ def render_report(report: Report) -> str:
     """Return the whole page as HTML."""
     result, docs, settings = report.result, report.field_docs, dict(report.config)
     fields = _flatten(settings.pop("config", None) or {})
+    losses = {} if result.get("task") is not None else _last_losses(report.metrics)
+    seed_rows = [_row(f"Seed {row.get('seed', DASH)}", row) for row in result.get("per_seed") or ()]
+    statistic_rows = [*(_row(label, result.get(key) or {}) for key, label in STATISTICS.items()), _spread(result)]
     return template("run.html").render(
         title=report.title,
         summary=summary(report),
@@ -73,10 +78,11 @@ def render_report(report: Report) -> str:
             *((name, str(result[name])) for name in ("data", "task", "suite") if result.get(name) is not None),
             *((side, words) for side, words in report.names if words),
         ],
-        measures=MEASURES,
+        measures=list(losses) or MEASURES,
         alarms=[(f"step {each['step']}, seed {each['seed']}", each["text"]) for each in result.get("alarms") or ()],
-        seed_rows=[_row(f"Seed {row.get('seed', DASH)}", row) for row in result.get("per_seed") or ()],
-        statistic_rows=[*(_row(label, result.get(key) or {}) for key, label in STATISTICS.items()), _spread(result)],
+        result_caption=LOSSES if losses else EVALUATION,
+        seed_rows=_loss_rows(losses, report.metrics) if losses else seed_rows,
+        statistic_rows=[] if losses else statistic_rows,
         maps=[_maps(prefix, world) for prefix, world in report.worlds],
         curve=_curve(report.evaluations),
         metrics=_metrics(report.metrics),
@@ -85,6 +91,23 @@ def render_report(report: Report) -> str:
         seconds=_number(result.get("seconds"), 1),
         versions=[(name, str(version)) for name, version in (result.get("versions") or {}).items()],
     )
+
+
+def _last_losses(metrics: Table) -> dict[str, dict[Any, float]]:
+    """The last number of each seed in every column of losses, those on held-out episodes beside the others."""
+    found: dict[str, dict[Any, float]] = {}
+    for name in (name for name in metrics if name.endswith("_loss")):
+        pairs = zip(metrics["seed"], np.asarray(metrics[name], float), strict=True)
+        found[name] = {seed: value for seed, value in pairs if _present(value)}
+    return found
+
+
+def _loss_rows(losses: Mapping[str, Mapping[Any, float]], metrics: Table) -> list[tuple[str, list[str]]]:
+    def cell(value: float | None) -> str:
+        return DASH if value is None else f"{value:.4g}"
+
+    seeds = dict.fromkeys(metrics["seed"])
+    return [(f"Seed {seed}", [cell(each.get(seed)) for each in losses.values()]) for seed in seeds]
 
 
 def summary(report: Report) -> str:

@@ -10,12 +10,11 @@ The folder of a comparison holds
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,9 +28,11 @@ from waypost.data.pipeline import Pipeline
 from waypost.data.roles import Columns
 from waypost.envs.tasks import Factory, Protocol, common_suite, task as find_task
 from waypost.errors import DirectoryError, WaypostError
-from waypost.files import reading, table
+from waypost.files import table
 from waypost.schema import conform
 from waypost.statistics import Estimate, Profile
+from waypost.studies.judge.runs import VALUE, held_out, judge_runs
+from waypost.studies.settings import read_settings as read_settings, with_tuples as with_tuples
 from waypost.summaries import Summarised, Summary
 from waypost.training.callbacks import Callback, in_turn
 from waypost.training.plan import Plan, plan
@@ -40,8 +41,6 @@ from waypost.training.trainer import execute
 
 USUAL = 20_000
 """Updates of a training whose number the rows decide, to divide them among its stages."""
-MOST_BYTES = 1 << 20
-"""Of a file with settings."""
 BEHAVIOUR = "data"
 """The row of a table that is no algorithm: what the data's own episodes earned."""
 
@@ -53,7 +52,7 @@ class Entry:
     data: str
     algorithm: str
     measure: str = "score"
-    """What it is evaluated by: the score, or the return where the task has no scores."""
+    """What it is evaluated by: the score, the return where the task has no scores, the value where there is no task."""
     values: tuple[float, ...] = ()
     """The measure of each seed."""
     mean: float | None = None
@@ -196,7 +195,8 @@ def compare(
 
     data         names, files or folders, as for `train`; their tasks must be of one suite
     algorithms   names; by default all
-    env          task to evaluate on; by default the one the data belong to
+    env          task to evaluate on; by default the one the data belong to; where there is none, policies are judged
+                 by a tenth of the episodes, which is held out (docs/judge.md)
     out          the folder of the comparison: the same call resumes an interrupted one
     seeds        how many agents of each, or their seeds
     steps        updates each agent gets in all, divided among the stages of its training as its preset divides them;
@@ -223,12 +223,12 @@ def compare(
         for name in names
     }
     tasks = {planned.task for planned in plans.values()}
-    if None in tasks:
-        raise WaypostError(
-            "some of the data belong to no task, so there is nothing to evaluate agents on; see `waypost list`"
-        )
-    suites = [find_task(str(name)).suite for name in tasks]
-    suite = common_suite(suites) if len(data) > 1 else suites[0]
+    if None in tasks and len(tasks) > 1:
+        raise WaypostError("some of the data belong to a task and others to none; compare them one after the other")
+    suites = [find_task(name).suite for name in tasks if name]
+    suite = None if not suites else common_suite(suites) if len(data) > 1 else suites[0]
+    if not suites:
+        plans = {key: held_out(planned) for key, planned in plans.items()}
     if len({short_name(source) for source in data}) < len(data):
         raise WaypostError(
             f"{', '.join(map(str, data))}: two of these would share a folder; give the files different names"
@@ -243,19 +243,20 @@ def compare(
         try:
             run = execute(planned, source, Path(out) / short_name(source) / name, resume=True, callback=callback)
             measure = "score" if run.result["mean"]["score"] is not None else "return"
-            # Computed from the seeds: the result.json of an older run has intervals where there should be none.
-            values = tuple(each[measure] for each in run.result["per_seed"])
-            summary = {key: number for key, number in statistics.summarise(values).items() if key != "iqm"}
+            values = tuple(each[measure] for each in run.result["per_seed"]) if suites else ()
             spent = {"steps": total_updates(run.plan), "seconds": run.result["seconds"]}
-            entry = Entry(source, name, measure, values, **summary, **spent, run=run)
+            entry = with_values(Entry(source, name, measure, **spent, run=run), values)
         except DirectoryError:
             raise  # it says nothing about this algorithm and these data
         except WaypostError as error:
             callback.note(f"{name} on {source}: {error}")
             entry = Entry(source, name, note=str(error))
         found.setdefault(source, []).append(entry)
-    entries = [entry for same_data in found.values() for entry in _ranked(same_data)]
-    entries += [_behaviour(plans[str(source), names[0]]) for source in data]
+    if not suites:
+        entries = judged(found, callback)
+    else:
+        entries = [entry for same_data in found.values() for entry in _ranked(same_data)]
+        entries += [_behaviour(plans[str(source), names[0]]) for source in data]
     return Comparison(tuple(map(str, data)), names, suite, tuple(entries))
 
 
@@ -288,32 +289,6 @@ def with_total_updates(planned: Plan, updates: int) -> Plan:
     return replace(planned, steps=share(planned.steps), config=replace(config, **changed))
 
 
-def read_settings(path: str | Path) -> dict[str, dict[str, Any]]:
-    """Settings for `compare` and `paper` from a TOML file: a table per algorithm, fields of its Config or `steps`."""
-    path = Path(path)
-    with reading(path, "a TOML file"):
-        if path.stat().st_size > MOST_BYTES:
-            raise WaypostError(f"{path}: has {path.stat().st_size} bytes; settings have {MOST_BYTES} or fewer")
-        tables = tomllib.loads(path.read_text("utf-8"))
-    for name, settings in tables.items():
-        if not isinstance(settings, dict):
-            raise WaypostError(f"{path}: {name} is no table; write [ALGORITHM] and its settings below")
-        try:
-            kinds = get_type_hints(find_entry(name).config_type) | {"steps": int}
-            for key, value in settings.items():
-                if key not in kinds:
-                    raise WaypostError(f"{name} has no setting {key}")
-                conform(value, kinds[key], f"{name}.{key}")
-        except WaypostError as error:
-            raise WaypostError(f"{path}: {error}") from None
-    return tables
-
-
-def with_tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as a Config wants them: lists of a file are tuples there."""
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
-
-
 # -- entries ---------------------------------------------------------------------------------------
 
 
@@ -326,6 +301,34 @@ def _behaviour(planned: Plan) -> Entry:
     mean = float(dataset.episode_returns.mean())
     score = find_task(str(planned.task)).score(mean)
     return Entry(data, BEHAVIOUR, "return" if score is None else "score", mean=mean if score is None else float(score))
+
+
+def with_values(entry: Entry, values: Sequence[float], **changes: Any) -> Entry:
+    """The entry with the measure of each seed and its statistics.
+
+    Computed from the seeds: the result.json of an older run has intervals where there should be none.
+    """
+    summary = {key: number for key, number in statistics.summarise(values).items() if key != "iqm"}
+    return replace(entry, values=tuple(values), **summary, **changes)
+
+
+def judged(found: Mapping[str, Sequence[Entry]], callback: Callback) -> list[Entry]:
+    """Where there is no simulator: ranked by what held-out episodes say, what recorded the data last."""
+    entries, behaviours = [], []
+    for source, same_data in found.items():
+        runs = [entry.run for entry in same_data if entry.run is not None]
+        if not runs:
+            raise WaypostError(same_data[0].note)
+        callback.note(f"judging the policies by held-out episodes of {source}")
+        values, notes = judge_runs(runs)
+        behaviours.append(replace(Entry(source, BEHAVIOUR, VALUE), mean=values[None][0]))
+        known = [entry for entry in same_data if entry.run is None]
+        for entry in same_data:
+            if entry.run is not None:
+                note = notes.get(entry.algorithm, "")
+                known.append(with_values(entry, values.get(entry.algorithm, ()), measure=VALUE, note=note))
+        entries += _ranked(known)
+    return entries + behaviours
 
 
 def _ranked(entries: list[Entry]) -> list[Entry]:

@@ -72,7 +72,7 @@ def claimed(directory: Path, resume: bool) -> Iterator[Claim]:
             raise DirectoryError(
                 f"{directory}: holds an unfinished run; continue it with --resume or choose another --out"
             )
-        for folder in (directory, directory / "checkpoint", directory / "policy"):
+        for folder in (directory, directory / "checkpoint", directory / "policy", directory / "best"):
             discard_partials(folder)
         yield claim
     finally:

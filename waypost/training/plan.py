@@ -56,6 +56,10 @@ class Plan(Generic[Config]):
     """Run to continue from its weights; where parts of the agent are left out (--training guide), only those parts."""
     log_every: int = 500
     """Updates per row of metrics.csv."""
+    hold_out: float = 0.0
+    """Share of the episodes to keep from learning: losses on them are logged, and `waypost judge` uses them."""
+    keep_best: str | None = None
+    """Also keep, in RUN/best, the agents with the lowest of this column of metrics.csv: held_out_policy_loss, ..."""
     stream: Choice = "auto"
     """Read the data from the disk in shuffled parts while training; auto: only if they would not fit in memory."""
     evaluation: Fixed[Protocol]
@@ -72,6 +76,8 @@ class Plan(Generic[Config]):
                 raise WaypostError(f"{name} must be {least} or more, got {getattr(self, name)}")
             if getattr(self, name) > COUNTER:
                 raise WaypostError(f"{name} must be {COUNTER} or less, got {getattr(self, name)}")
+        if not 0 <= self.hold_out < 1:
+            raise WaypostError(f"hold_out must be in [0, 1), got {self.hold_out:g}")
         check_seeds(self.seeds)
 
     @property

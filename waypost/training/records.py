@@ -26,6 +26,13 @@ Row = TypedDict(
 """The measures of one seed, or of all in one statistic."""
 
 
+class Moment(TypedDict):
+    """A row of a table of a training, with more columns beside these."""
+
+    step: int
+    seed: int
+
+
 class Stopped(TypedDict):
     """Where and why a callback ended a training before its last step."""
 
@@ -60,6 +67,7 @@ class Result(TypedDict):
     versions: NotRequired[dict[str, str]]
     stopped: NotRequired[Stopped]
     alarms: NotRequired[list[Alarm]]
+    best: NotRequired[list[Moment]]
 
 
 class Config(TypedDict):
@@ -70,13 +78,6 @@ class Config(TypedDict):
     waypost: NotRequired[str]
     fingerprint: NotRequired[str]
     streamed: NotRequired[bool]
-
-
-class Moment(TypedDict):
-    """A row of a table of a training, with more columns beside these."""
-
-    step: int
-    seed: int
 
 
 class Checkpoint(TypedDict):

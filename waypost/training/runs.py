@@ -7,6 +7,7 @@ A run directory holds
     checkpoint/       everything the training needs to continue: state.safetensors is the last checkpoint,
                       previous.safetensors the one before it, in case the last is damaged
     policy/           the agents, one safetensors file per seed, and policy.json
+    best/             the same of the agents that were best on the way, where that was asked for
     report.html       what it learned, as one page
     result.json       the outcome; its presence says the run is finished
 """

@@ -46,6 +46,7 @@ from waypost.training.policy import Policy, blank, missing_parts, save_policies
 from waypost.training.records import read_config
 from waypost.training.runs import Run, last_evaluations, load_run, result
 from waypost.training.state import identity, load_state, save_state
+from waypost.training.validation import Best, HeldOut, split
 
 CHECKPOINT_SECONDS = 30.0
 """A checkpoint is written at every evaluation and stage end, and at least this often."""
@@ -171,6 +172,7 @@ class _Training:
         parts = donor.agent if donor and not self.warm else None
         self.learner = Learner(self.algorithm, columns, planned.seeds, parts)
         del columns  # they lie on the device now, or in a file
+        self.validation = HeldOut(self.algorithm, self.held_out) if self.held_out else None
         if self.warm:
             begin_with(self.learner, planned)
         agent = self.learner.states[0].agent
@@ -187,6 +189,8 @@ class _Training:
             check(acting(agent, self.spec), self.task)
             self.beside = Evaluations(self.task, planned.evaluation, planned.seeds)
         self.metric_names = self.learner.metric_names(lambda stage: self._steps(stage, 0))
+        self.metric_names += self.validation.names(self.metric_names) if self.validation else []
+        self.best = Best(planned.keep_best, self.metric_names, directory) if planned.keep_best else None
 
     def _stream_choice(self) -> Choice:
         """What was asked for; a run that has begun continues as it began, however much memory there is today."""
@@ -198,6 +202,8 @@ class _Training:
     def _columns(self, chosen: type[Algorithm], dataset: Dataset) -> tuple[Arrays | Stream, Spec]:
         """What the learner draws from, and what its agents must know of it."""
         config = self.plan.config
+        dataset, held = split(dataset, self.plan.hold_out, self.streamed)
+        self.held_out = None if held is None else chosen.prepare(config, held)[0]
         if not self.streamed:
             return chosen.prepare(config, dataset)
         like, spec = chosen.prepare(config, sample(dataset))
@@ -222,7 +228,7 @@ class _Training:
                 for stage in stages:
                     while self.learner.step < first + stage.steps and self.stopped is None:
                         means = self.learner.advance(stage, self._steps(stage, self.learner.step - first))
-                        self._log(stage.name, means)
+                        self._log(stage, means)
                         self.callback.advance(stage.name, self.learner.step)
                         stop, ended = stopped(), self.learner.step == first + stage.steps
                         self._take_evaluation(wait=stop)
@@ -286,12 +292,15 @@ class _Training:
             if stage is self.algorithm.stages[-1]:
                 self._evaluate(last=True)
 
-    def _log(self, stage: str, means: dict[str, np.ndarray]) -> None:
+    def _log(self, stage: Stage, means: dict[str, np.ndarray]) -> None:
+        means = means | (self.validation.measure(stage, self.learner) if self.validation else {})
         rows = [
-            {"step": self.learner.step, "stage": stage, "seed": seed}
+            {"step": self.learner.step, "stage": stage.name, "seed": seed}
             | {name: float(values[i]) for name, values in means.items()}
             for i, seed in enumerate(self.plan.seeds)
         ]
+        if self.best is not None:
+            self.best.look(self.metrics, rows, self._policies)
         self.metrics += rows
         self.callback.logged(self.learner.step, rows)
         for alarm in self.alarms.look(self.learner.step, rows, lambda: [each.agent for each in self.learner.states]):
@@ -365,17 +374,18 @@ class _Training:
             write_text(self.directory / "metrics.csv", table(columns, self.metrics))
             write_text(self.directory / "evaluations.csv", table(["step", "seed", *MEASURES], self.evaluations))
 
+    def _policies(self) -> list[Policy]:
+        """The agents as they are now."""
+        plan, agents = self.plan, zip(self.plan.seeds, self.learner.agents, strict=True)
+        return [Policy(plan.algorithm, plan.config, self.spec, agent, seed, self.reading) for seed, agent in agents]
+
     def _finish(self) -> Run:
-        planned = self.plan
-        policies = [
-            Policy(planned.algorithm, planned.config, self.spec, agent, seed, self.reading)
-            for seed, agent in zip(planned.seeds, self.learner.agents, strict=True)
-        ]
+        planned, policies = self.plan, self._policies()
         per_seed = last_evaluations(self.evaluations, planned)
         outcome = result(planned.algorithm, planned.data, self.task, planned.steps, per_seed, self.seconds)
         outcome |= {"alarms": self.alarms.raised}
-        if self.stopped is not None:
-            outcome["stopped"] = self.stopped
+        outcome |= {} if self.stopped is None else {"stopped": self.stopped}
+        outcome |= {} if self.best is None else {"best": self.best.record(self.metrics)}
         if self.warm:
             outcome["warm_start"] = kept_behaviour(planned, policies[0], self.callback.note)
         run = Run(planned, outcome, policies, self.metrics, self.evaluations, self.directory)

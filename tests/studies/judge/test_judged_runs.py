@@ -1,0 +1,36 @@
+"""A comparison where there is no simulator."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import chain
+import pytest
+
+import waypost
+from waypost.report.comparison import write_comparison
+from waypost.studies import comparison
+from waypost.studies.judge.runs import judge_runs
+
+SMALL = {"hidden": (8,), "batch_size": 32, "learning_rate": 0.02}
+
+
+def test_algorithms_are_ranked_by_held_out_episodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "chain.npz"
+    waypost.save(chain.record(100), file)
+    monkeypatch.setattr(comparison, "judge_runs", partial(judge_runs, members=5, steps=100, hidden=(8,)))
+    options = {"seeds": 1, "steps": 60, "settings": {"bc": SMALL, "bc10": {**SMALL, "top": 0.5}}}
+    found = comparison.compare([file], ["bc", "bc10", "td3bc"], out=tmp_path / "out", **options)
+    by_name = {entry.algorithm: entry for entry in found.entries}
+    assert by_name["bc"].measure == by_name["data"].measure == "value"
+    assert by_name["bc"].run is not None
+    assert by_name["bc"].run.plan.hold_out == 0.1
+    assert len(by_name["bc"].values) == 1
+    assert sorted(entry.rank for entry in found.entries if entry.rank) in ([1.0, 2.0], [1.5, 1.5])
+    assert by_name["data"].mean is not None
+    assert "learns discrete ones only" in by_name["td3bc"].note or "it learns continuous" in by_name["td3bc"].note
+    write_comparison(found, tmp_path / "out")
+    page = (tmp_path / "out" / "compare.html").read_text()
+    assert "judged by held-out episodes" in page
+    assert page.count("<svg") == 1

@@ -1,0 +1,189 @@
+"""FQE, fitted Q evaluation (Le et al., ICML 2019): how good policies are, learned from data that others recorded.
+
+For each candidate pi one network Q learns what follows from doing a in s and then what pi does:
+
+    Q(s, a)  ->  clip(r + gamma (1 - terminal) Q'(s', pi(s')), low, high)
+
+Q' is its moving average, and also what comes out; `low` and `high` are what the rewards can add up to. The actions
+pi(s') are columns of the data, so policies of any kind are evaluated, side by side in one program, and none is called
+here. A candidate learns what it would learn alone.
+
+A seed of the loop is a member of an ensemble: it draws its own bootstrap of the *episodes* and its own initial values,
+both the same for all candidates, so differences between candidates can be taken within each member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from waypost.agents import losses
+from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
+from waypost.agents.nets import MLP, Continuous, Discrete, Scaling, side_by_side
+from waypost.data import prepare
+from waypost.data.dataset import Dataset
+from waypost.errors import WaypostError
+
+
+@dataclass(frozen=True)
+class Config(Settings):
+    """Settings of the evaluators."""
+
+    discount: float = 0.99
+    """Gamma."""
+    target_rate: float = 0.05
+    """Share of Q that moves into Q' each step."""
+    learning_rate: float = 1e-3
+    """Adam's step size at the start; it goes to zero along a cosine."""
+    hidden: tuple[int, ...] = (64, 64)
+    """Hidden layers of Q, each with LayerNorm."""
+    batch_size: int = 256
+    """Transitions per update."""
+
+
+class Candidate(NamedTuple):
+    """What a policy does at the data's states, written like the data's actions, (rows, action size)."""
+
+    actions: np.ndarray
+    """In the states of the rows."""
+    next_actions: np.ndarray
+    """In the states that followed."""
+    known: np.ndarray
+    """Whether the latter are known, (rows,)."""
+
+
+def recorded(dataset: Dataset) -> Candidate:
+    """The policy that recorded the data: in the next state it did what the next row of the episode says."""
+    actions = dataset.require("actions")
+    following = np.concatenate([actions[1:], actions[-1:]])
+    return Candidate(actions, following, ~dataset.ends | dataset.terminals)
+
+
+def columns(config: Config, dataset: Dataset, candidates: Sequence[Candidate]) -> tuple[Arrays, Spec]:
+    """What the evaluators of these candidates learn from, and what they must know of it."""
+    usable = dataset.next_valid | dataset.terminals
+    arrays = prepare.transitions(dataset, config.discount)
+    arrays |= {
+        "episodes": dataset.episode_of[usable].astype(np.int32),
+        "next_actions": np.stack([each.next_actions[usable] for each in candidates], axis=1).astype(np.float32),
+        "counted": np.stack([each.known[usable] for each in candidates], axis=1).astype(np.float32),
+    }
+    to_go = discounted_to_go(dataset, config.discount)
+    spec = Spec.of(
+        dataset,
+        candidates=np.array([len(candidates)]),
+        episodes=np.array([len(dataset.episode_starts)]),
+        value_mean=to_go.mean(keepdims=True),
+        value_std=np.array([to_go.std() or 1.0]),
+        value_range=np.array(reachable(dataset, config.discount)),
+        **prepare.observation_scaling(dataset, True),
+    )
+    return arrays, spec
+
+
+def discounted_to_go(dataset: Dataset, discount: float) -> np.ndarray:
+    """The discounted return from each row to the end of its recorded episode."""
+    rewards, ends = dataset.require("rewards").astype(np.float64), dataset.ends
+    returns, later = np.empty(len(rewards)), 0.0
+    for row in range(len(rewards) - 1, -1, -1):
+        later = rewards[row] + (0.0 if ends[row] else discount * later)
+        returns[row] = later
+    return returns
+
+
+def reachable(dataset: Dataset, discount: float) -> tuple[float, float]:
+    """The least and the most that rewards like the recorded ones can add up to from a state on.
+
+    An episode may be over after one step if the data have terminals; otherwise it goes on for ever, or with a discount
+    of 1 for as long as the longest one did.
+    """
+    rewards = dataset.require("rewards")
+    longest = 1.0 / (1.0 - discount) if discount < 1.0 else float(dataset.episode_lengths.max())
+    shortest = 1.0 if dataset.terminals.any() else longest
+    low, high = float(rewards.min()), float(rewards.max())
+    return min(low * shortest, low * longest), max(high * shortest, high * longest)
+
+
+class Evaluator(Agent):
+    """Q of every candidate; it judges actions and takes none."""
+
+    scaling: Scaling
+    values: Scaling
+    nets: MLP
+    """A leading axis over the candidates."""
+    actions: Continuous | Discrete
+
+    def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
+        raise WaypostError("an evaluator judges actions and takes none")
+
+    def inputs(self, observations: Array, actions: Array) -> Array:
+        return side_by_side(self.scaling(observations), self.actions.scale(actions))
+
+    def q(self, observations: Array, actions: Array) -> Array:
+        """(candidates, rows), in units of the rewards; actions (rows, n) or (candidates, rows, n)."""
+        return self.values.undo(each_net(self.nets, self.inputs(observations, actions)))
+
+
+def each_net(nets: MLP, inputs: Array) -> Array:
+    """What every candidate's network says, (candidates, rows); inputs may be common to all."""
+    axis = 0 if inputs.ndim == 3 else None
+    return jax.vmap(lambda net, rows: net(rows)[..., 0], in_axes=(0, axis))(nets, inputs)
+
+
+class State(NamedTuple):
+    agent: Evaluator
+    """Q'."""
+    nets: MLP
+    """Q."""
+    optimiser: optax.OptState
+    weights: Array
+    """How often each episode is in the bootstrap."""
+
+
+class FQE(Algorithm):
+    config_type = Config
+
+    def __init__(self, config: Config, spec: Spec, steps: int):
+        self.config, self.spec = config, spec
+        self.stages = (Stage("evaluation", steps, frozenset({"q"})),)
+        self.optimiser = optax.adam(optax.cosine_decay_schedule(config.learning_rate, max(steps, 1)))
+
+    @classmethod
+    def prepare(cls, config: Config, dataset: Dataset) -> tuple[Arrays, Spec]:
+        """To evaluate the one policy that data say enough of by themselves: their own."""
+        return columns(config, dataset, [recorded(dataset)])
+
+    def init(self, key: Array) -> State:
+        spec = self.spec
+        (candidates,), (episodes,) = spec.statistics["candidates"], spec.statistics["episodes"]
+        net_key, bootstrap_key = jax.random.split(key)
+        net = MLP(spec.observation_size + spec.action_width, self.config.hidden, 1, net_key, layer_norm=True)
+        nets = jax.tree.map(lambda leaf: jnp.repeat(leaf[None], int(candidates), axis=0), net)
+        drawn = jax.random.randint(bootstrap_key, (int(episodes),), 0, int(episodes))
+        weights = jnp.zeros(int(episodes)).at[drawn].add(1.0)
+        agent = Evaluator(spec.scaling("observation"), spec.scaling("value"), nets, spec.actions)
+        return State(agent, jax.tree.map(jnp.copy, nets), self.optimiser.init(nets), weights)
+
+    def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
+        agent = state.agent
+        inputs = agent.inputs(batch["observations"], batch["actions"])
+        next_values = agent.q(batch["next_observations"], jnp.swapaxes(batch["next_actions"], 0, 1))
+        wanted = losses.td_target(batch["rewards"], batch["discounts"], next_values)
+        targets = jnp.clip(wanted, *self.spec.statistics["value_range"])
+        weights = state.weights[batch["episodes"]] * batch["counted"].T
+        descent = Descent({"q": self.optimiser}, {"q": state.optimiser})
+
+        def loss(nets: MLP) -> tuple[Array, Metrics]:
+            errors = (each_net(nets, inputs) - agent.values(targets)) ** 2
+            # A sum over the candidates: each has the gradient it would have alone.
+            return (weights * errors).mean(axis=1).sum(), {"clipped": jnp.mean(wanted != targets)}
+
+        nets = descent.step("q", state.nets, loss)
+        moved = losses.moving_average(agent.nets, nets, self.config.target_rate)
+        return State(replace(agent, nets=moved), nets, descent.states["q"], state.weights), descent.metrics

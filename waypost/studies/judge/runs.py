@@ -1,0 +1,38 @@
+"""Runs without a simulator, side by side: what a comparison ranks them by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from waypost.studies.judge.judgement import CANNOT_TELL
+from waypost.studies.judge.judging import judge
+from waypost.training.plan import Plan
+from waypost.training.runs import Run
+
+VALUE = "value"
+"""The measure: the discounted value of the start states."""
+SHARE = 0.1
+"""Episodes that are held out where the plan says nothing."""
+
+
+def held_out(planned: Plan[Any]) -> Plan[Any]:
+    """The plan with episodes to judge by afterwards."""
+    return planned if planned.hold_out else replace(planned, hold_out=SHARE)
+
+
+def judge_runs(runs: Sequence[Run], **options: Any) -> tuple[dict[str | None, list[float]], dict[str, str]]:
+    """The value of each seed by algorithm, under None that of the data; and for some algorithms why nobody can tell.
+
+    Where nobody can tell about one seed of an algorithm, nothing is said about the others.
+    """
+    found = judge(list(runs), **options)
+    values: dict[str | None, list[float]] = {}
+    notes: dict[str, str] = {}
+    for each in sorted(found.candidates, key=lambda each: each.seed or 0):
+        if each.value is not None:
+            values.setdefault(each.algorithm, []).append(each.value.value)
+        elif each.algorithm is not None:
+            notes[each.algorithm] = f"{CANNOT_TELL}: {each.note}"
+    return {name: numbers for name, numbers in values.items() if name not in notes}, notes
