@@ -21,7 +21,7 @@ from waypost.studies.adaptation import Adaptation
 from waypost.studies.comparison import Comparison
 from waypost.studies.paper import run as experiments
 from waypost.studies.paper.run import Record
-from waypost.training import runs, trainer
+from waypost.training import runs, train as training
 from waypost.training.callbacks import Callback, Callbacks
 from waypost.training.policy import Policy
 from waypost.training.runs import Run, load_run as load_run
@@ -68,7 +68,7 @@ def train(
     }
     options = {name: value for name, value in given.items() if value is not None} | settings
     watching = _watching(progress, callbacks)
-    return trainer.train(
+    return training.train(
         algorithm, data, seeds=seeds, out=out, resume=resume, strict=strict, callback=watching, **options
     )
 
@@ -170,6 +170,6 @@ def _watching(progress: bool, callbacks: Sequence[Callback]) -> Callback:
 _BAR = """
     progress    False for no bar; there is none either where nobody sees it: no terminal and no notebook
     """
-train.__doc__, evaluate.__doc__ = f"{(trainer.train.__doc__ or '').rstrip()}{_BAR}", runs.evaluate.__doc__
+train.__doc__, evaluate.__doc__ = f"{(training.train.__doc__ or '').rstrip()}{_BAR}", runs.evaluate.__doc__
 compare.__doc__, adapt.__doc__ = comparison.compare.__doc__, adaptation.adapt.__doc__
 paper.__doc__ = experiments.run.__doc__

@@ -19,7 +19,7 @@ from waypost.training import alarms
 from waypost.training.alarms import Alarms, reach
 from waypost.training.callbacks import Callback
 from waypost.training.runs import load_run
-from waypost.training.trainer import train
+from waypost.training.train import train
 
 
 class Notes(Callback):

@@ -20,7 +20,7 @@ from waypost.data.rewards import learning_rewards
 from waypost.training import presets
 from waypost.training.defaults import fitted, units_for, updates_for
 from waypost.training.plan import plan, read_plan
-from waypost.training.trainer import train
+from waypost.training.train import train
 
 SMALL = {"batch_size": 8, "samples": 2, "width": 8, "layers": 1, "context": 4, "cloning_steps": 0, "warmup_steps": 0}
 LONG = ("cql", "bear", "brac", "dt")

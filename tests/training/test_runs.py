@@ -32,7 +32,7 @@ from waypost.errors import WaypostError
 from waypost.files import read_arrays, write_arrays
 from waypost.training.callbacks import Callback
 from waypost.training.plan import plan
-from waypost.training.trainer import train
+from waypost.training.train import train
 
 SMALL: dict[str, Any] = {**TINY, "steps": 40, "log_every": 10, "preset": "none"}
 SCHEMA = {

@@ -11,7 +11,7 @@ import waypost
 from waypost.errors import WaypostError
 from waypost.training.callbacks import Callback
 from waypost.training.stopping import EarlyStopping
-from waypost.training.trainer import train
+from waypost.training.train import train
 
 BC = {"hidden": (8,), "batch_size": 8, "log_every": 2, "preset": "none"}
 
