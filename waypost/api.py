@@ -45,6 +45,8 @@ def train(
     log_every: int | None = None,
     stream: Choice | None = None,
     init: str | Path | None = None,
+    hold_out: float | None = None,
+    keep_best: str | None = None,
     out: str | Path | None = None,
     resume: bool = False,
     strict: bool = False,
@@ -65,6 +67,8 @@ def train(
         "log_every": log_every,
         "stream": stream,
         "init": init,
+        "hold_out": hold_out,
+        "keep_best": keep_best,
     }
     options = {name: value for name, value in given.items() if value is not None} | settings
     watching = _watching(progress, callbacks)

@@ -23,6 +23,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
         **dict.fromkeys(("value_hidden", "guide_hidden", "executor_hidden"), NET),
         **dict.fromkeys(("value_learning_rate", "guide_learning_rate", "executor_learning_rate"), FAST),
     },
+    "waypoint": {
+        **dict.fromkeys(("value_hidden", "guide_hidden", "executor_hidden"), NET),
+        **dict.fromkeys(("value_learning_rate", "guide_learning_rate", "executor_learning_rate"), FAST),
+        "horizon": 1,
+    },
     "bc": {"hidden": NET, "learning_rate": FAST},
     "bc10": {"hidden": NET, "learning_rate": FAST},
     "onestep": {

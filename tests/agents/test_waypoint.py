@@ -396,7 +396,7 @@ def test_columns_must_be_those_of_the_data(settings: dict[str, Any], message: st
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("drift", 1.5), ("drift", -0.1), ("backup", -1), ("horizon", 0), ("action_noise", -0.1), ("waypoint", "x"),
+    [("drift", 1.5), ("drift", -0.1), ("backup", -1), ("horizon", -1), ("action_noise", -0.1), ("waypoint", "x"),
      ("residuals", "x"), ("executor_aim", "x"), ("executor_reads", "x"), ("tau", 1.0), ("weight_cap", 0.0)],
 )  # fmt: skip
 def test_a_setting_out_of_range_is_refused_by_name(name: str, value: Any) -> None:

@@ -194,7 +194,7 @@ def test_the_readme_example_runs_as_written(tmp_path: Path) -> None:
     example = re.search(r"```python\n(.*?)```", readme, re.DOTALL)
     assert example is not None
     # The same words with fewer steps, so that the test takes seconds.
-    code = "import waypost.training.trainer as r; p = r.plan; r.plan = lambda *a, **k: p(*a, **{**k, 'steps': 20})\n"
+    code = "import waypost.training.train as r; p = r.plan; r.plan = lambda *a, **k: p(*a, **{**k, 'steps': 20})\n"
     done = subprocess.run([sys.executable, "-c", code + example[1]], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from waypost.cli.judging import show_judgement, show_losses
+from waypost.console.screen import screen
 from waypost.studies.judge.judgement import Judged, Judgement, difference, estimate
 from waypost.training.plan import plan
 from waypost.training.runs import Run
@@ -16,7 +17,7 @@ MEMBERS = np.array([1.0, 1.1, 0.9, 1.05, 0.95])
 def test_the_verdict_is_the_last_line(capsys: pytest.CaptureFixture[str]) -> None:
     data = Judged("data", None, value=estimate(MEMBERS), gain=difference(MEMBERS, MEMBERS), members=MEMBERS, rank=1)
     gone = Judged("gone seed 0", "iql", "gone", 0, note="its actions are unlike any")
-    show_judgement(Judgement("log", 9, 90, 0.99, 3.0, 2.5, (data, gone), (1,), 0.0))
+    show_judgement(Judgement("log", 9, 90, 0.99, 3.0, 2.5, (data, gone), (1,), 0.0), screen)
     shown = capsys.readouterr().err
     assert "cannot tell" in shown
     assert "gone seed 0: its actions are unlike any" in shown
@@ -30,7 +31,7 @@ def test_a_run_without_a_simulator_shows_its_losses(capsys: pytest.CaptureFixtur
         {"step": 1, "seed": 0, "policy_loss": 9.0, "held_out_policy_loss": 8.0},
         {"step": 2, "seed": 0, "policy_loss": 1.25, "held_out_policy_loss": 2.5},
     ]
-    show_losses(Run(planned, {"seconds": 1.0}, [], rows, []))
+    show_losses(Run(planned, {"seconds": 1.0}, [], rows, []), screen)
     shown = " ".join(capsys.readouterr().err.split())
     assert "held out policy loss" in shown
     assert "1.25" in shown

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("cheap")
 OPTIONS: dict[str, list[str]] = {
     "train bc --data {data}": [
         f"--first-seed {HUGE}", "--first-seed -1", f"--seeds {HUGE}", "--seeds 99999999999", "--seeds 0",
-        f"--steps {HUGE}", "--steps 0", f"--log-every {HUGE}", f"--episodes {HUGE}", "--episodes 99999999999999",
+        f"--steps {HUGE}", "--steps -1", f"--log-every {HUGE}", f"--episodes {HUGE}", "--episodes 99999999999999",
         f"--evaluate-every {HUGE}", "--evaluate-every -1", f"--average-last {HUGE}", f"--evaluation-seed {HUGE}",
         "--learning-rate inf", "--learning-rate nan", "--learning-rate -1", f"--batch-size {HUGE}",
         "--hidden 99999999999", f"--hidden {HUGE}", "--hidden -1", "--data ~nouser/log.npz",
@@ -58,7 +58,7 @@ OPTIONS: dict[str, list[str]] = {
         "--env [/red]", "--env nobody:Nothing-v0",
     ],
     "adapt {run} --out {out}": [
-        f"--steps {HUGE}", "--steps 0", "--tau nan", "--tau 2", "--inverse-temperature inf", "--data ..",
+        f"--steps {HUGE}", "--steps -1", "--tau nan", "--tau 2", "--inverse-temperature inf", "--data ..",
         "--reward nothing", "--reward {out}/none.py:f", "--reward nobody.knows:f", "--reward /dev/zero:f",
         "--reward .:f", "--reward :f", "--reward {out}: --data {data}",
     ],

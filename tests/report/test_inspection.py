@@ -284,15 +284,15 @@ def test_column_ranges_reach_from_smallest_to_largest() -> None:
 # -- the terminal ----------------------------------------------------------------------------------
 
 
-def shown(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> str:
+def shown(dataset: Dataset) -> str:
     out = io.StringIO()
-    monkeypatch.setattr(screen, "screen", Console(file=out, width=200))
-    screen.show_inspection(inspect(dataset, supports(dataset)))
+    console: Any = Console(file=out, width=200)
+    screen.show_inspection(inspect(dataset, supports(dataset)), console)
     return out.getvalue()
 
 
 def test_the_terminal_shows_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = shown(data(rewards=np.zeros(ROWS)), monkeypatch)
+    text = shown(data(rewards=np.zeros(ROWS)))
     assert "warning: all rewards are 0" in text
     assert re.search(r"episodes +│ 15 ", text)
     assert re.search(r"action 1 +│ +-0\.99", text)
@@ -301,21 +301,21 @@ def test_the_terminal_shows_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_terminal_shows_discrete_actions(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = shown(choosing(), monkeypatch)
+    text = shown(choosing())
     assert re.search(r"actions +│ 4 discrete", text)
     assert re.search(r"actions taken +│ 0 in .* %, 1 in .* %, 2 in .* %, 3 in 0 %", text)
     assert re.search(r"action +│ +0 +│ +- +│ +- +│ +2 +│ +4 discrete actions", text)
 
 
 def test_names_are_not_markup_in_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = shown(broken(), monkeypatch)
+    text = shown(broken())
     assert "[red]" in text
     assert "error: observations are NaN or infinite in 600 of 600 rows ($a^$, [red])" in text
 
 
 def test_very_many_columns_are_cut_short_in_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     wide = Dataset.from_arrays(np.random.default_rng(0).normal(size=(20, 50)))
-    text = shown(wide, monkeypatch)
+    text = shown(wide)
     assert "observation 39" in text
     assert "observation 40" not in text
     assert "and 10 more columns" in text

@@ -118,7 +118,7 @@ def test_another_plan_is_another_training(
 def test_what_changes_nothing_in_a_training_does_not_count(
     trainings: Trainings, dataset: Dataset, tmp_path: Path
 ) -> None:
-    planned = small(dataset, seeds=1)
+    planned = small(dataset, seeds=1, preset="none")
     Results(tmp_path).run(planned, dataset, "walk/bc", Callback())
     file = tmp_path / "walk/bc/0.json"
     record = json.loads(file.read_text())

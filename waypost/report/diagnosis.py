@@ -62,7 +62,9 @@ def _shares(axes: Axes, diagnosis: Diagnosis, curves: dict[str, tuple[str, str, 
     axes.set_xlabel(across)
     axes.set_ylabel("share of states")
     axes.set_ylim(0, 1)
-    axes.set_xlim(left=np.quantile(np.concatenate([diagnosis.measures[name] for name in curves]), 0.002))
+    numbers = np.concatenate([diagnosis.measures[name] for name in curves])
+    if (numbers > 0).any():
+        axes.set_xlim(left=np.quantile(numbers[numbers > 0], 0.002))
     axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.25), frameon=False)
 
 

@@ -43,6 +43,8 @@ def train(
     init        a run to continue from: its weights, and its settings must be the same; where parts of the agent are
                 left out (POR: `training="guide"`), those parts
     config, or single settings of the algorithm by name (tau=0.9)
+    hold_out    share of the episodes to keep from learning; losses on them are logged, and `judge` uses them
+    keep_best   a column of metrics.csv: the agents with the lowest of it are kept too, in best/
     out         the run directory; without one nothing is written
     resume      continue with what the directory holds: an unfinished run, a finished one, or nothing yet
     strict      make errors of alarms (docs/defaults.md)
