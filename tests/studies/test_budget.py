@@ -13,7 +13,7 @@ from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
 from waypost.studies import budget
 from waypost.studies.budget import AVERAGED, EVALUATIONS, Rates, check_minutes, with_minutes
-from waypost.studies.comparison import stages_of, total_updates
+from waypost.studies.updates import stages_of, total_updates
 from waypost.training.plan import plan
 
 

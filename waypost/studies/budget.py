@@ -20,7 +20,7 @@ from waypost.errors import WaypostError
 from waypost.files import write_json
 from waypost.locks import alone
 from waypost.resources import cpu_name
-from waypost.studies.comparison import stages_of, total_updates, with_total_updates
+from waypost.studies.updates import stages_of, total_updates, with_total_updates
 from waypost.training.plan import Plan
 from waypost.training.records import read_record
 from waypost.training.speed import measure

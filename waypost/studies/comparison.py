@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from waypost import statistics
-from waypost.agents import ALGORITHMS, algorithm, find_entry
-from waypost.agents.agent import Spec, Stage
+from waypost.agents import ALGORITHMS, find_entry
 from waypost.agents.settings import COUNTER
 from waypost.data.large import obtain
 from waypost.data.names import short_name
@@ -33,14 +32,13 @@ from waypost.schema import conform
 from waypost.statistics import Estimate, Profile
 from waypost.studies.judge.runs import VALUE, held_out, judge_runs
 from waypost.studies.settings import read_settings as read_settings, with_tuples as with_tuples
+from waypost.studies.updates import total_updates, with_total_updates
 from waypost.summaries import Summarised, Summary
 from waypost.training.callbacks import Callback, in_turn
 from waypost.training.plan import Plan, plan
 from waypost.training.runs import Run
 from waypost.training.trainer import execute
 
-USUAL = 20_000
-"""Updates of a training whose number the rows decide, to divide them among its stages."""
 BEHAVIOUR = "data"
 """The row of a table that is no algorithm: what the data's own episodes earned."""
 
@@ -258,35 +256,6 @@ def compare(
         entries = [entry for same_data in found.values() for entry in _ranked(same_data)]
         entries += [_behaviour(plans[str(source), names[0]]) for source in data]
     return Comparison(tuple(map(str, data)), names, suite, tuple(entries))
-
-
-# -- plans -----------------------------------------------------------------------------------------
-
-
-def stages_of(planned: Plan) -> tuple[Stage, ...]:
-    """The stages of a training."""
-    return algorithm(planned.algorithm)(planned.config, Spec(1, 1, (-1.0,), (1.0,)), planned.steps).stages
-
-
-def total_updates(planned: Plan) -> int:
-    """How many updates an agent gets in all stages of its training."""
-    return sum(stage.steps for stage in stages_of(planned))
-
-
-def with_total_updates(planned: Plan, updates: int) -> Plan:
-    """The plan with so many updates in all: every field that counts updates keeps its share."""
-    if updates < 1:
-        raise WaypostError(f"steps must be at least 1, got {updates}")
-    # Where the rows decide how many there are, the shares are those of a usual number.
-    planned = replace(planned, steps=planned.steps or USUAL)
-    config, total = planned.config, total_updates(planned)
-
-    def share(count: int) -> int:
-        return max(1, round(count * updates / total))
-
-    counts = [each.name for each in fields(config) if each.name.endswith("_steps") and getattr(config, each.name)]
-    changed = {name: share(getattr(config, name)) for name in counts}
-    return replace(planned, steps=share(planned.steps), config=replace(config, **changed))
 
 
 # -- entries ---------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from waypost.files import write_json
 from waypost.locks import alone
 from waypost.resources import cpu_name
 from waypost.studies.budget import Rates, with_minutes
-from waypost.studies.comparison import total_updates
+from waypost.studies.updates import total_updates
 from waypost.training.callbacks import Callback, Callbacks
 from waypost.training.plan import Plan, plan_from_json
 from waypost.training.records import Moment, Row, read_record

@@ -16,11 +16,11 @@ from waypost.errors import DivergenceError, WaypostError
 from waypost.files import write_json
 from waypost.locks import alone
 from waypost.studies import budget, results
-from waypost.studies.comparison import stages_of
 from waypost.studies.paper import EXPERIMENTS
 from waypost.studies.paper.run import run
 from waypost.studies.paper.scores import Score
 from waypost.studies.paper.table1 import MAIN, Grid, _ours
+from waypost.studies.updates import stages_of
 from waypost.training.plan import Plan
 from waypost.training.runs import Run, result
 

@@ -21,8 +21,9 @@ from waypost.data.sources import recipe_of
 from waypost.envs.tasks import Protocol
 from waypost.errors import WaypostError
 from waypost.schema import conform_fields
-from waypost.studies.comparison import with_total_updates, with_tuples
 from waypost.studies.results import Donor, Results
+from waypost.studies.settings import with_tuples
+from waypost.studies.updates import with_total_updates
 from waypost.training.callbacks import Callback
 from waypost.training.plan import MOST_SEEDS, Plan, plan
 from waypost.training.runs import Run

@@ -19,11 +19,11 @@ from waypost.data.sources import load, recipe_of
 from waypost.errors import DirectoryError, WaypostError
 from waypost.figures.scores import Curve, Mark
 from waypost.statistics import spread, spread_name, summarise
-from waypost.studies.comparison import total_updates
 from waypost.studies.paper.benchmark import Published, origin, row_of
 from waypost.studies.paper.experiment import Context, Row, Table
 from waypost.studies.paper.words import listed, many
 from waypost.studies.results import NotTrained
+from waypost.studies.updates import total_updates
 from waypost.training.callbacks import in_turn
 from waypost.training.plan import Plan, plan
 from waypost.training.runs import Run

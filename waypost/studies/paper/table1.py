@@ -18,7 +18,6 @@ import numpy as np
 
 from waypost.figures.scores import LOOKS, Mark, dots
 from waypost.statistics import spread, spread_name
-from waypost.studies.comparison import total_updates
 from waypost.studies.paper import experiment, scores as trainings
 from waypost.studies.paper.benchmark import (
     COLUMNS,
@@ -35,6 +34,7 @@ from waypost.studies.paper.experiment import Context, Drawing, Outcome, Row, Tab
 from waypost.studies.paper.scores import Score, number
 from waypost.studies.paper.words import listed, many, paragraphs
 from waypost.studies.results import Results
+from waypost.studies.updates import total_updates
 from waypost.training.callbacks import in_turn
 
 MAIN = ("por", "waypoint", "iql", "bc", "bc10", "td3bc")
