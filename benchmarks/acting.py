@@ -9,7 +9,6 @@ The last line of standard output is one JSON object with the headline figures.
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 import tempfile
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measuring import CALM, CORES, Bench, Figures, Remote, timed
+from measuring import Bench, Figures, Remote, timed
 from rich.console import Console
 from rich.progress import Progress
 
@@ -182,11 +181,8 @@ def main() -> int:
             worker.process.join()
         results |= cold(folder, figures, rounds=3)
         results |= load_test(folder, figures, arguments.requests, arguments.clients)
-    others = f"{np.median(bench.disturbance):.0%}, at most {np.max(bench.disturbance):.0%}"
     figures.line()
-    figures.number("other processes", others, f"their share of the {CORES} cores meanwhile; under {CALM:.0%} is calm")
-    Console(width=max(Console().width, 110)).print(figures.table)
-    print(json.dumps(results))
+    figures.finish(bench, results)
     return 0
 
 

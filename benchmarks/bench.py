@@ -11,7 +11,6 @@ The last line of standard output is one JSON object with the headline figures.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -22,7 +21,7 @@ from typing import Any
 
 import against_d3rlpy
 import numpy as np
-from measuring import CALM, CORES, Bench, Figures, Remote, Worker, timed
+from measuring import CORES, Bench, Figures, Remote, Worker, timed
 from rich.console import Console
 from rich.progress import Progress
 
@@ -434,11 +433,8 @@ def main() -> int:
         progress.update(task, total=1, completed=1)
         for part in (por_update, against_d3rlpy.updates, five_seeds, evaluation):
             results |= part(bench, figures, quick)
-    others = f"{np.median(bench.disturbance):.0%}, at most {np.max(bench.disturbance):.0%}"
     figures.line()
-    figures.number("other processes", others, f"their share of the {CORES} cores meanwhile; under {CALM:.0%} is calm")
-    Console(width=max(Console().width, 110)).print(figures.table)
-    print(json.dumps(results))
+    figures.finish(bench, results)
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
@@ -181,3 +183,11 @@ class Figures:
 
     def line(self) -> None:
         self.table.add_section()
+
+    def finish(self, bench: Bench, results: dict[str, Any]) -> None:
+        """How busy the machine was, the table for people, and the results as one line of JSON."""
+        others = f"{np.median(bench.disturbance):.0%}, at most {np.max(bench.disturbance):.0%}"
+        meaning = f"their share of the {CORES} cores meanwhile; under {CALM:.0%} is calm"
+        self.number("other processes", others, meaning)
+        Console(width=max(Console().width, 110)).print(self.table)
+        print(json.dumps(results))

@@ -9,7 +9,6 @@ The last line of standard output is one JSON object with the headline figures.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
-from measuring import CALM, CORES, Bench, Figures, Remote
+from measuring import Bench, Figures, Remote
 from rich.console import Console
 from rich.progress import Progress
 
@@ -200,10 +199,7 @@ def main() -> int:
         for part in arguments.parts:
             results |= parts[part](bench, figures)
             figures.line()
-    others = f"{np.median(bench.disturbance):.0%}, at most {np.max(bench.disturbance):.0%}"
-    figures.number("other processes", others, f"their share of the {CORES} cores meanwhile; under {CALM:.0%} is calm")
-    Console(width=max(Console().width, 110)).print(figures.table)
-    print(json.dumps(results))
+    figures.finish(bench, results)
     return 0
 
 

@@ -71,5 +71,5 @@ def stored_size(path: Path) -> int:
     try:
         with path.open("rb") as stream, archive(stream) as entries:
             return sum(entry.file_size for entry in entries.infolist())
-    except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError):
+    except (zipfile.BadZipFile, RuntimeError, ValueError, OSError):
         return path.stat().st_size
