@@ -131,7 +131,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Adapt(LogOptions):
-    """Teach a POR run a new task: V and guide are trained again, on a new reward or other data; the executor stays.
+    """Teach a POR or waypoint run a new task: V and guide are trained again, on a new reward or other data; the executor stays.
 
     --reward may also name a function here: FILE.py:FUNCTION or MODULE:FUNCTION, (observations, actions,
     next_observations) -> waypost.Labels.
@@ -161,7 +161,7 @@ class Adapt(LogOptions):
 
 @dataclass(frozen=True)
 class Diagnose(LogOptions):
-    """Say why a POR agent's actions may be wrong: the guide beyond the data, its aim, or the executor.
+    """Say why a POR or waypoint agent's actions may be wrong: the guide beyond the data, its aim, or the executor.
 
     Theorem 1 of the paper, measured on the run's data without a simulator.
     """
