@@ -131,7 +131,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Adapt(LogOptions):
-    """Teach a POR or waypoint run a new task: V and guide learn again, from a new reward or other data; the executor stays.
+    """Teach a POR or waypoint run a new task: V and guide learn again, from new rewards or data; the executor stays.
 
     --reward may also name a function here: FILE.py:FUNCTION or MODULE:FUNCTION, (observations, actions,
     next_observations) -> waypost.Labels.
