@@ -90,6 +90,14 @@ def test_chosen_methods_get_every_seed(made: Made, tmp_path: Path) -> None:
     assert made.asked == [("hopper-medium", "dt", 0), ("hopper-medium", "dt", 1)]
 
 
+def test_a_method_the_paper_has_not_is_drawn_without_an_empty_panel(made: Made, tmp_path: Path) -> None:
+    made.scores = {"waypoint": 50.0, "bc": 40.0}
+    run("table1", tmp_path / "out", results=tmp_path / "kept", minutes=5, data=DATA, algorithms=["waypoint", "bc"])
+    text = (tmp_path / "out" / "table1" / "table1.md").read_text()
+    assert "Trained and evaluated here." in text
+    assert "Right: as the paper prints them" not in text
+
+
 def test_tables_are_made_of_what_is_there(made: Made, tmp_path: Path) -> None:
     kept, options = tmp_path / "kept", {"minutes": 5, "data": DATA}
     made.scores = {"por": 50.0, "iql": 30.0, "bc": 70.0, "cql": -9.0}

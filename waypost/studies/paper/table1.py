@@ -311,9 +311,16 @@ def _drawing(grid: Grid) -> Drawing:
     theirs = [mark(name, column, *TABLE_1[row_of(name)][column][:2]) for name, column in papers]
     looks = dict(zip(dict.fromkeys(KINDS.values()), LOOKS, strict=False))
     looks = {kind: look for kind, look in looks.items() if kind in {KINDS[column] for column in used}}
+    panels, marks = (
+        {"here (replica)": ours},
+        "Each mark is an algorithm; the bars are POR's standard deviation over seeds.",
+    )
+    if not theirs:
+        words = f"Dots: every algorithm on {many(len(grid.data), 'data set')}."
+        return Drawing(dots(panels, looks, apart=False), f"{marks} Trained and evaluated here.", words)
     return Drawing(
-        dots({"here (replica)": ours, "the paper (d4rl)": theirs}, looks, apart=False),
-        "Each mark is an algorithm; the bars are POR's standard deviation over seeds. Left: trained and evaluated "
-        "here. Right: as the paper prints them. The two are of different data and environments.",
+        dots({**panels, "the paper (d4rl)": theirs}, looks, apart=False),
+        f"{marks} Left: trained and evaluated here. Right: as the paper prints them. The two are of different data and "
+        "environments.",
         f"Two panels of dots: every algorithm on {many(len(grid.data), 'data set')}, here and in the paper.",
     )
