@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := runs/demo
 
-.PHONY: demo test coverage slow lint types audit check crosscheck bench bench-waiting bench-scaling bench-data bench-acting clean
+.PHONY: demo test coverage slow lint types audit package package-empty check crosscheck bench bench-waiting \
+	bench-scaling bench-data bench-acting clean
 
 # Installed again only when what is to be installed has changed.
 $(VENV)/.installed: pyproject.toml
@@ -25,7 +26,7 @@ test: $(VENV)/.installed
 coverage: $(VENV)/.installed
 	$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term --cov-fail-under=98
 
-slow: $(VENV)/.installed
+slow: $(VENV)/.installed package-empty
 	$(BIN)/python -m pytest -m slow
 
 lint: $(VENV)/.installed
@@ -39,7 +40,15 @@ types: $(VENV)/.installed
 audit: $(VENV)/.installed
 	@$(BIN)/python .ci/audit.py
 
-check: lint types test
+# The sdist, the wheel that is built from it, and this wheel at work outside of the checkout.
+package: $(VENV)/.installed
+	$(BIN)/python .ci/package.py
+
+# The same in an empty environment, for which pip fetches everything the wheel asks for.
+package-empty: $(VENV)/.installed
+	$(BIN)/python .ci/package.py --empty
+
+check: lint types test package
 
 # d3rlpy, an implementation that is not ours, in an environment of its own: it needs other versions of common libraries.
 .venv-d3rlpy: .venv-d3rlpy/.installed
@@ -77,4 +86,4 @@ bench-acting: $(VENV)/.installed
 	$(BIN)/python benchmarks/acting.py
 
 clean:
-	rm -rf $(VENV) .venv-d3rlpy build *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-d3rlpy build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -24,6 +24,7 @@ ROOMS = (
     ("figures",),
     ("studies",),
     ("report",),
+    ("doctor",),
     ("console",),
     ("api",),
     ("cli",),

@@ -54,6 +54,7 @@ TABLE: dict[str, Command] = {
     "convert to Minari": Command("convert {data} {out}", "log"),
     "convert a mixture": Command("convert {data}+{data} {out}", "both.npz", "--overwrite"),
     "list": Command("list", ""),
+    "doctor": Command("doctor --no-self-test", ""),
 }
 WRITERS = [name for name, command in TABLE.items() if command.out]
 FILE_WRITERS = [name for name in WRITERS if not TABLE[name].writes_a_folder]

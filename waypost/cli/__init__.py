@@ -11,7 +11,8 @@ from typing import Any
 
 import tyro
 
-from waypost.cli import options, output
+from waypost.cli import output
+from waypost.cli.doctor import Doctor, run_doctor
 from waypost.errors import InterruptedRun, WaypostError
 
 _DESCRIPTION = (
@@ -71,6 +72,11 @@ def _dispatch(arguments: list[str]) -> int:
 
         output.say(f"waypost {version('waypost')}")
         return 0
+    if command == "doctor":  # it must work where what other commands import does not
+        run_doctor(_parse(Doctor, arguments[1:], "waypost doctor"))
+        return 0
+    from waypost.cli import options
+
     if command in options.COMMANDS:
         from waypost.cli import handlers
 
@@ -109,7 +115,7 @@ def _train(algorithm: str, arguments: list[str]) -> int:
     from dataclasses import replace
     from pathlib import Path
 
-    from waypost.cli import handlers
+    from waypost.cli import handlers, options
     from waypost.data.names import short_name
     from waypost.training.plan import continues, plan, read_plan, seeds_from
 

@@ -18,6 +18,7 @@ from waypost.cli.common import (
     Place as Place,
     reading_of as reading_of,
 )
+from waypost.cli.doctor import Doctor
 from waypost.data.names import SEVERAL
 
 
@@ -335,6 +336,7 @@ COMMANDS: dict[str, type] = {
         Inspect,
         Convert,
         List,
+        Doctor,
     )
 }
 """Every command but `train`, which has one of its own for each algorithm."""

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 
-from waypost.console.screen import plain
+from waypost.console.screen import Screen, plain, screen
 
 _STDOUT = "standard output"
 
@@ -29,6 +29,16 @@ def saying() -> Iterator[None]:
         raise
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), _STDOUT) from None
+
+
+@contextmanager
+def results(as_json: bool) -> Iterator[Screen]:
+    """Where a command's results are printed for people."""
+    if as_json:
+        yield screen
+        return
+    with saying():
+        yield Screen()
 
 
 @contextmanager

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
 
-from waypost.cli.output import saying
-from waypost.console.screen import SHOWN, Screen, screen
+from waypost.cli.output import results as results
+from waypost.console.screen import SHOWN, Screen
 from waypost.data.inspection.findings import Inspection, Level
 from waypost.statistics import spread, spread_name
 
 if TYPE_CHECKING:
     from waypost.studies.comparison import Comparison
     from waypost.studies.diagnosis import Diagnosis
-
-
-@contextmanager
-def results(as_json: bool) -> Iterator[Screen]:
-    """Where a command's results are printed for people."""
-    if as_json:
-        yield screen
-        return
-    with saying():
-        yield Screen()
 
 
 def show(outcome: dict[str, Any], to: Screen) -> None:

@@ -22,11 +22,9 @@ def keep_programs() -> Path | None:
     $WAYPOST_CACHE names another directory; `off` keeps nothing. A cache that was set up for JAX itself is left alone.
     The answer is the folder, or None where nothing is kept.
     """
-    wanted = os.environ.get("WAYPOST_CACHE", "")
-    if wanted == "off" or getattr(jax.config, "jax_compilation_cache_dir", None):
+    folder = programs_folder()
+    if folder is None:
         return None
-    # A program holds machine code of the processor it was compiled for.
-    folder = (Path(wanted).expanduser() if wanted else _user_cache()) / f"jax-{jax.__version__}-{cpu_name()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _trim(folder)
@@ -37,6 +35,15 @@ def keep_programs() -> Path | None:
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
     return folder
+
+
+def programs_folder() -> Path | None:
+    """Where `keep_programs` would keep what is compiled; None if that is turned off or set up for JAX itself."""
+    wanted = os.environ.get("WAYPOST_CACHE", "")
+    if wanted == "off" or getattr(jax.config, "jax_compilation_cache_dir", None):
+        return None
+    # A program holds machine code of the processor it was compiled for.
+    return (Path(wanted).expanduser() if wanted else _user_cache()) / f"jax-{jax.__version__}-{cpu_name()}"
 
 
 def _user_cache() -> Path:
