@@ -1,4 +1,4 @@
-"""Build the sdist and the wheel, look into them, and use the wheel outside of the checkout.
+"""Build the sdist and the wheel, check their contents, and use the wheel outside of the checkout.
 
 By default the wheel is installed beside the packages of this Python; with --empty into an empty environment, where
 pip fetches what the wheel asks for.
@@ -52,7 +52,7 @@ def main() -> None:
             asked.keep.mkdir(parents=True, exist_ok=True)
             for file in (sdist, wheel):
                 shutil.copy(file, asked.keep)
-    print(f"package: {sdist.name} and {wheel.name} are sound")
+    print(f"package: {sdist.name} and {wheel.name} are fine")
 
 
 def build(out: Path) -> tuple[Path, Path]:

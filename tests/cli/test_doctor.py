@@ -22,12 +22,12 @@ def ended(capfd: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str,
     return int(stop.value.code or 0), *capfd.readouterr()
 
 
-def test_all_is_well(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_problems(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bool] = []
     monkeypatch.setattr(doctor, "examine", lambda self_test, tell: asked.append(self_test) or WELL)
     code, out, _ = ended(capfd)
     assert code == 0
-    assert out.splitlines()[-1] == "all is well"
+    assert out.splitlines()[-1] == "no problems found"
     assert "pip install wandb" in out
     code, out, _ = ended(capfd, "--json", "--no-self-test")
     assert (code, json.loads(out)) == (0, WELL.to_json())
@@ -40,7 +40,7 @@ def test_a_problem_is_the_last_line_and_exit_code_2(
     monkeypatch.setattr(doctor, "examine", lambda self_test, tell: ILL)
     code, out, err = ended(capfd)
     assert code == 2
-    assert "all is well" not in out
+    assert "no problems found" not in out
     assert err.splitlines()[-1] == "waypost: error: memory: 0.1 GB; close other programs"
     code, out, _ = ended(capfd, "--json")
     assert (code, json.loads(out)["ok"]) == (2, False)

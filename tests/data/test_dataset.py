@@ -307,7 +307,7 @@ def test_joined_data_have_the_discrete_actions_of_all() -> None:
     for parts, message in (
         (
             (declared, other.with_action_count(5)),
-            "4 discrete and 5 discrete actions in different parts; say with --columns",
+            "4 discrete and 5 discrete actions in different parts; give their number with --columns",
         ),
         ((declared, wider), "4 discrete and 5 discrete actions"),
         ((line(), declared), "continuous and 4 discrete actions"),

@@ -83,7 +83,7 @@ def test_a_window_holds_the_last_rows_of_the_episode() -> None:
 def test_a_window_is_kept_in_files_and_made_only_once(tmp_path: Path) -> None:
     data = with_history(walk(), 2)
     assert with_history(data, 2) is data
-    with pytest.raises(WaypostError, match="holds the last 2 rows side by side already, not 3"):
+    with pytest.raises(WaypostError, match="already has a history of 2 rows, got history 3"):
         with_history(data, 3)
     for suffix in (".npz", ".hdf5", ".parquet"):
         waypost.save(data, tmp_path / f"log{suffix}")

@@ -50,7 +50,7 @@ def test_categories_are_those_of_all_files_and_the_same_for_new_ones(tmp_path: P
     assert data.reading is not None
     new = waypost.load(tmp_path / "new.csv", pipeline=data.reading.pipeline)
     assert new.observations.tolist() == [[1, 0], [1, 0]]
-    with pytest.raises(WaypostError, match="'obs_mode' holds 'burning', which is none of the categories"):
+    with pytest.raises(WaypostError, match="'obs_mode' holds 'burning', which is not a known category"):
         waypost.load(tmp_path / "strange.csv", pipeline=data.reading.pipeline)
 
 

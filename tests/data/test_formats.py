@@ -143,7 +143,7 @@ def test_nothing_is_overwritten_and_nothing_left_half_written(
 ) -> None:
     data = waypost.load("t-maze")
     waypost.save(data, tmp_path / f"a{suffix}")
-    with pytest.raises(waypost.WaypostError, match="is there already"):
+    with pytest.raises(waypost.WaypostError, match="already exists"):
         waypost.save(data, tmp_path / f"a{suffix}")
     if suffix:
         waypost.save(data.without_actions(), tmp_path / f"a{suffix}", overwrite=True)
@@ -621,7 +621,7 @@ def test_a_minari_name_that_is_nowhere(store: Path, monkeypatch: pytest.MonkeyPa
         raise OSError("no route to host")
 
     monkeypatch.setattr(minari, "download_dataset", offline)
-    with pytest.raises(waypost.WaypostError, match=r"D4RL/antmaze/umaze-v1: neither.*no route to host"):
+    with pytest.raises(waypost.WaypostError, match=r"D4RL/antmaze/umaze-v1: not a file.*no route to host"):
         waypost.load("D4RL/antmaze/umaze-v1")
     assert asked == ["D4RL/antmaze/umaze-v1"]
 

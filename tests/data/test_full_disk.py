@@ -135,7 +135,7 @@ def test_a_name_that_changed_is_not_taken_for_missing_data(tmp_path: Path) -> No
     content = path.read_bytes()
     at = content.rindex(b"rewards.npy")
     path.write_bytes(content[:at] + b"rewarde" + content[at + 7 :])
-    with pytest.raises(waypost.WaypostError, match="it was written with rewards, and has none"):
+    with pytest.raises(waypost.WaypostError, match="it was written with rewards, which is missing"):
         waypost.load(path)
 
 

@@ -18,7 +18,7 @@ from waypost.data.sources import save
 from waypost.data.stream import Stream, sample
 from waypost.errors import WaypostError
 
-CHANGED = r"data.npz: has changed while it was read; put it back as it was and go on .* with --resume"
+CHANGED = r"data.npz: has changed while it was read; restore it and continue .* with --resume"
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from waypost.schema import build
         ({"max_gap": -1}, "max_gap must be 0 or more, got -1"),
         ({"resample": 0}, "resample must be a number of seconds above 0, got 0"),
         ({"separator": "x"}, "separator must be auto or comma"),
-        ({"reward": "temp +"}, "is no expression over columns"),
-        ({"reward": "__import__('os')"}, "is not understood"),
+        ({"reward": "temp +"}, "is not an expression over columns"),
+        ({"reward": "__import__('os')"}, "is not allowed"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(options: dict[str, object], words: str) -> None:

@@ -25,7 +25,7 @@ def test_goal_rewards_make_steps_cost_and_failures_as_bad_as_never_arriving() ->
     recorded = data([0, 1, 0, -1, 0], [0, 1, 0, 1, 0], [0, 1, 0, 1, 1])
     assert learning_rewards(recorded, "goal", 0.99).require("rewards").tolist() == pytest.approx([-1, 0, -1, -100, -1])
     assert learning_rewards(recorded, "goal", 0.995).require("rewards")[3] == pytest.approx(-200)
-    with pytest.raises(WaypostError, match="discount = 1"):
+    with pytest.raises(WaypostError, match="discount must be below 1"):
         learning_rewards(recorded, "goal", 1.0)
     without_failure = data([0, 1], [0, 1], [0, 1])
     assert learning_rewards(without_failure, "goal", 1.0).require("rewards").tolist() == [-1, 0]

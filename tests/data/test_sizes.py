@@ -170,9 +170,13 @@ def csv_line(path: Path) -> None:
 CASES: dict[str, tuple[str, Callable[[Path], None], str]] = {
     "npz bomb": ("log.npz", npz_bomb, "damaged: observations.npy claims 4278190080 bytes, the file holds"),
     "npz header bomb": ("log.npz", npz_header_bomb, "reading array header, expected 1073741824 bytes"),
-    "npz of many": ("log.npz", npz_of_many, "10001 fields; at most 10000 are possible"),
+    "npz of many": ("log.npz", npz_of_many, "10001 fields; at most 10000 are allowed"),
     "npz of too many": ("log.npz", npz_of_too_many_to_count, "a table of contents of 5404140 bytes"),
-    "npz of another kind": ("log.npz", npz_of_another_kind, "observations.npy is packed in a way that NumPy does not"),
+    "npz of another kind": (
+        "log.npz",
+        npz_of_another_kind,
+        "observations.npy is compressed in a way that NumPy",
+    ),
     "npz facts": ("log.npz", npz_facts, "waypost claims 2097280 bytes"),
     "HDF5 bomb": ("log.hdf5", hdf5_bomb, "damaged: observations claims 1073741824 bytes, the file holds 4"),
     "HDF5 bombs": ("log.hdf5", hdf5_many_small_bombs, "what was read up to obs_16 claims 301989888 bytes"),
@@ -180,12 +184,12 @@ CASES: dict[str, tuple[str, Callable[[Path], None], str]] = {
     "HDF5 overfull": ("log.hdf5", hdf5_overfull, "(observations claims 160 bytes and holds 16"),
     "HDF5 larger": ("log.hdf5", hdf5_larger_than_its_chunk, "observations unpacks to more than the 524288 bytes"),
     "HDF5 of many": ("log.hdf5", hdf5_of_many, "has more than 20000 entries"),
-    "HDF5 deep": ("log.hdf5", hdf5_of_deep_groups, "or groups within groups without end"),
-    "HDF5 empty": ("log.hdf5", hdf5_empty, "an array of shape (1000000000, 0) without any numbers"),
-    "npz empty": ("log.npz", npz_empty, "an array of shape (1000000000, 0) without any numbers"),
+    "HDF5 deep": ("log.hdf5", hdf5_of_deep_groups, "or groups nested without end"),
+    "HDF5 empty": ("log.hdf5", hdf5_empty, "an array of shape (1000000000, 0) holds no numbers"),
+    "npz empty": ("log.npz", npz_empty, "an array of shape (1000000000, 0) holds no numbers"),
     "Parquet bomb": ("log.parquet", parquet_bomb, "damaged: its table claims 335544320 bytes, the file holds"),
     "Parquet text": ("log.parquet", parquet_text, "'episode' holds 400 texts of up to 1000000 characters"),
-    "CSV of many": ("log.csv", csv_of_many, "10001 fields; at most 10000 are possible"),
+    "CSV of many": ("log.csv", csv_of_many, "10001 fields; at most 10000 are allowed"),
     "CSV line": ("log.csv", csv_line, "damaged or not a CSV file with a header line"),
 }
 

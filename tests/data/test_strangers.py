@@ -66,7 +66,7 @@ def test_a_socket_is_no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_devices_without_a_suffix_and_folders_with_one(tmp_path: Path) -> None:
-    refused("/dev/zero", "/dev/zero: not a data file; known are .npz")
+    refused("/dev/zero", "/dev/zero: not a data file; files end in .npz")
     (tmp_path / "log.csv").mkdir()
     refused(tmp_path / "log.csv", "log.csv: holds no data; expected a Minari data set or files .npz")
 
@@ -96,10 +96,10 @@ def raw(file: h5py.File, secret: Path) -> None:
 
 
 TRICKS = {
-    "link": (linked, "'observations' lies in another file; only what a file holds itself is read"),
-    "link inside": (linked_inside, "'deep/deeper/other' lies in another file; only what a file holds"),
-    "virtual": (virtual, "'deep/observations' takes its numbers from another file; only what a file holds"),
-    "raw": (raw, "'observations' takes its numbers from another file; only what a file holds"),
+    "link": (linked, "'observations' lies in another file; only a file's own contents are read"),
+    "link inside": (linked_inside, "'deep/deeper/other' lies in another file; only a file's own"),
+    "virtual": (virtual, "'deep/observations' takes its numbers from another file; only a file's own"),
+    "raw": (raw, "'observations' takes its numbers from another file; only a file's own"),
 }
 
 
@@ -147,7 +147,7 @@ def test_links_within_a_file_are_its_own(tmp_path: Path) -> None:
 def test_a_minari_folder_has_no_links_that_lead_out(part: str, minari_set: Path, tmp_path: Path) -> None:
     shutil.move(minari_set / part, tmp_path / "elsewhere")
     (minari_set / part).symlink_to(tmp_path / "elsewhere")
-    refused(minari_set, f"{Path(part).name}: is a link that leads out of the folder; put the file itself there")
+    refused(minari_set, f"{Path(part).name}: is a link that leads out of the folder; copy the file itself")
 
 
 def test_a_folder_of_files_has_no_links_that_lead_out(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_folder_of_files_has_no_links_that_lead_out(tmp_path: Path) -> None:
     assert len(waypost.load(folder)) == 40
     shutil.move(folder / "a.npz", tmp_path / "a.npz")
     (folder / "a.npz").symlink_to(tmp_path / "a.npz")
-    refused(folder, "a.npz: is a link that leads out of the folder; put the file itself there")
+    refused(folder, "a.npz: is a link that leads out of the folder; copy the file itself")
     # Who names a link means it.
     assert len(waypost.load(folder / "a.npz")) == 20
 
@@ -182,9 +182,9 @@ def test_addresses_are_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
-        ("+", "'+': names no data; give a name, a file, a folder, or several joined by +"),
-        ("four-rooms++t-maze", "'four-rooms++t-maze': names no data"),
-        ("t-maze+", "'t-maze+': names no data"),
+        ("+", "'+': no data named; give a name, a file, a folder, or several joined by +"),
+        ("four-rooms++t-maze", "'four-rooms++t-maze': no data named"),
+        ("t-maze+", "'t-maze+': no data named"),
         ("a\0b.csv", "'a\\x00b.csv': a path cannot hold a zero byte"),
         ("x" * 5000 + ".npz", "x...: is too long for a path (5004 characters)"),
         ("~nouser", "~nouser: there is no such user; write ./~nouser for a file whose name begins so"),
@@ -199,7 +199,7 @@ def test_names_of_nothing(source: str, reason: str) -> None:
 
 
 def test_an_empty_name() -> None:
-    with pytest.raises(waypost.WaypostError, match="'': names no data"):
+    with pytest.raises(waypost.WaypostError, match="'': no data named"):
         waypost.load("")
     with pytest.raises(waypost.WaypostError, match="a path is empty"):
         obtain("", Columns(), "auto", lambda: None)

@@ -71,5 +71,5 @@ def test_the_files_are_small() -> None:
 def test_what_is_not_stored_is_named() -> None:
     with pytest.raises(WaypostError, match=r"no behaviour of hopper after 7 steps is stored; there are \[20000, 40000"):
         behaviour("hopper", 7)
-    with pytest.raises(WaypostError, match="no behaviours of gecko are stored"):
+    with pytest.raises(WaypostError, match="the behaviours of gecko are missing"):
         behaviour("gecko", 7)

@@ -99,7 +99,7 @@ def test_page_shows_findings_facts_algorithms_and_columns() -> None:
     assert "Health of walk 600 transitions in 15 episodes: 3 warnings, 1 note." in outline.plain
     assert "Warning, actions without effect" in outline.plain
     assert "Warning, no reward signal: all rewards are 0" in outline.plain
-    assert "Warning, actions outside: actions leave their bounds by up to 0.5" in outline.plain
+    assert "Warning, actions outside: actions exceed their bounds by up to 0.5" in outline.plain
     assert re.search(r"Rows \d+, \d+, \d+, \d+, \d+, \.\.\. \(\d+ in all\)", outline.plain)
     assert outline.plain.index("Warning, no reward") < outline.plain.index("Summary")
     cells = outline.cells

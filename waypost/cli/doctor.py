@@ -1,4 +1,4 @@
-"""`waypost doctor`: its options, and the examination in the terminal. It imports nothing that may be broken."""
+"""`waypost doctor`: its options and its output. Nothing heavy is imported: it may be what is broken."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _COLOURS: dict[Level, str] = {"ok": "green", "note": "cyan", "warning": "yellow"
 
 @dataclass(frozen=True)
 class Doctor:
-    """Check this installation: versions, extras, devices, folders, and a short training. For a start and bug reports.
+    """Check this installation: versions, extras, devices, folders, and a short training.
 
-    Exit code 2 says that something keeps Waypost from working. The network is not used.
+    Exit code 2 means that something keeps Waypost from working. Bug reports need the output. No network is used.
     """
 
     self_test: bool = True
@@ -31,8 +31,8 @@ class Doctor:
 
 
 def run_doctor(command: Doctor) -> None:
-    with screen.status("looking") as status:
-        found = examine(command.self_test, lambda name: status.update(f"looking at: {name}"))
+    with screen.status("checking") as status:
+        found = examine(command.self_test, lambda name: status.update(f"checking: {name}"))
     with results(command.json) as to:
         show_checkup(found, to)
     if command.json:
@@ -42,7 +42,7 @@ def run_doctor(command: Doctor) -> None:
 
 
 def show_checkup(found: Checkup, to: Screen) -> None:
-    """The sections one below the other, and last, next to the prompt, whether all is well."""
+    """The sections one below the other; the last line says whether there are problems."""
     table = Table(box=None, show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
@@ -54,4 +54,4 @@ def show_checkup(found: Checkup, to: Screen) -> None:
                 table.add_row("", check.advice)
     to.print(table)
     if not found.problems:
-        to.print("all is well")
+        to.print("no problems found")

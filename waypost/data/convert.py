@@ -1,4 +1,4 @@
-"""Data from one format to another, with what was asked for left out on the way."""
+"""Convert data from one format to another, and leave out what was asked for."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def convert(
     - `slice`: only the transitions from one share of the data to another; `(0.3, 0.7)` is the middle 40 %
     - `top`: only this share of the episodes, the best by return; chosen after `slice`
     - `drop_actions`, `drop_rewards`: leave these columns out
-    - `progress`: called with how many transitions or files are written, and of how many
+    - `progress`: called with the number of transitions or files written so far, and their total
 
-    Several files that go into one .npz without `slice` or `top` are read one at a time, so they need not fit in
-    memory together.
+    Several files that go into one .npz without `slice` or `top` are read one at a time. They need not fit in memory
+    together.
     """
     write = writer(out, overwrite)
 

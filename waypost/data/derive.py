@@ -1,4 +1,4 @@
-"""What is made of data that are read: rewards by an expression, windows of the last rows."""
+"""What is derived from data: rewards by an expression, windows of the last rows."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from waypost.errors import WaypostError
 
 
 def rewarded(dataset: Dataset, reward: Reward) -> Dataset:
-    """The data with rewards by an expression or a function over the columns of states and actions, by their names.
+    """The data with rewards by an expression or a function of the named columns of states and actions.
 
-    All of a kind are `observations`, `next_observations` and `actions`; `rewards` and `terminals` are the recorded.
+    `observations`, `next_observations` and `actions` are whole matrices; `rewards` and `terminals` are as recorded.
     """
     known: dict[str, np.ndarray] = dict(dataset.columns)
     for names, side in ((dataset.observation_names, "observations"), (dataset.action_names, "actions")):
@@ -22,16 +22,16 @@ def rewarded(dataset: Dataset, reward: Reward) -> Dataset:
     known |= {f"next_{name}": dataset.next_observations[:, i] for i, name in enumerate(dataset.observation_names)}
     found = rewards(reward, Named(dataset.name, known), len(dataset))
     changed = replace(dataset, rewards=found.astype(np.float32))
-    # What it earned in another task says nothing about this one.
+    # These are no longer the rewards of the task.
     return replace(changed, task=None)
 
 
 def with_history(dataset: Dataset, rows: int) -> Dataset:
-    """The data with the last states of an episode side by side, the oldest first; before it began, its first one."""
+    """The data with the last states of an episode side by side, oldest first; the first state fills what is missing."""
     if rows == 1 or dataset.history == rows:
         return dataset
     if dataset.history > 1:
-        raise WaypostError(f"{dataset.name}: holds the last {dataset.history} rows side by side already, not {rows}")
+        raise WaypostError(f"{dataset.name}: already has a history of {dataset.history} rows, got history {rows}")
     first, here = dataset.episode_starts[dataset.episode_of], np.arange(len(dataset))
     back = [dataset.observations[np.maximum(here - ago, first)] for ago in range(rows - 1, 0, -1)]
     now, following = dataset.observations, dataset.next_observations

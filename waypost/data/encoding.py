@@ -1,4 +1,4 @@
-"""Columns of a log as numbers that a network can read: text as categories, what is cyclic as sine and cosine."""
+"""Columns of a log as numbers for a network: text as categories, cyclic columns as sine and cosine."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from waypost.data.validation import printable
 from waypost.errors import WaypostError
 
 MOST_CATEGORIES = 100
-"""Texts of a column; more of them are names or numbers, not categories."""
+"""Different texts of a column; a column with more holds names or numbers, not categories."""
 
 Encoded = list[tuple[str, np.ndarray]]
-"""Names and numbers of columns; a field of several columns has one name for all."""
+"""Names and values of columns; a field with several columns has one name."""
 
 
 def as_words(name: str, values: np.ndarray, pipeline: Pipeline) -> np.ndarray:
-    """A column; one of numbers that is named as a category, as texts."""
+    """A column; numbers become texts if the column is declared a category."""
     how = by_column(pipeline.categories, CATEGORIES, "categories", ordered=True).get(name)
     if is_text(values) or how in (None, "error") or values.ndim > 1:
         return values
@@ -36,7 +36,7 @@ def as_words(name: str, values: np.ndarray, pipeline: Pipeline) -> np.ndarray:
 
 
 def learn(columns: Iterable[tuple[str, np.ndarray]], pipeline: Pipeline) -> Learned:
-    """The categories and means of columns, whose parts come one after the other."""
+    """The categories and means of columns, which arrive part by part."""
     choices = by_column(pipeline.categories, CATEGORIES, "categories", ordered=True)
     averaged = by_column(pipeline.missing, MISSING, "missing")
     texts: dict[str, set[str]] = {}
@@ -52,7 +52,7 @@ def learn(columns: Iterable[tuple[str, np.ndarray]], pipeline: Pipeline) -> Lear
         if len(texts[name]) > MOST_CATEGORIES:
             raise WaypostError(
                 f"{name!r} holds more than {MOST_CATEGORIES} different texts, such as "
-                f"{printable(str(known[0])[:40])!r}; leave it out, or say with --missing-values which stand for none"
+                f"{printable(str(known[0])[:40])!r}; leave it out, or name those that mean 'missing': --missing-values"
             )
     ordered = {name: asked_for(name, choices) or "" for name in texts}
     categories = {
@@ -65,7 +65,7 @@ def learn(columns: Iterable[tuple[str, np.ndarray]], pipeline: Pipeline) -> Lear
 def encoded(table: Table, fields: Sequence[str], pipeline: Pipeline, known_as: Sequence[str] = ()) -> Encoded:
     """The fields as numbers: text by its categories, cyclic columns as two.
 
-    `known_as` are the names under which the fields are known, where they hold the next state.
+    `known_as` are the names of the state's columns, where the fields hold the next state.
     """
     choices = by_column(pipeline.categories, CATEGORIES, "categories", ordered=True)
     periods = cyclic_columns(pipeline.cyclic)
@@ -97,15 +97,13 @@ def codes(source: str, name: str, values: np.ndarray, pipeline: Pipeline) -> tup
     """The number of each text, NaN where there is none, and the texts."""
     learned = pipeline.learned.categories if pipeline.learned else {}
     if name not in learned:
-        raise WaypostError(
-            f"{source}: {name!r} holds text, numbers are needed; say --categories one-hot or ordinal to use it"
-        )
+        raise WaypostError(f"{source}: {name!r} holds text, numbers are needed; use --categories one-hot or ordinal")
     number = {word: float(i) for i, word in enumerate(learned[name])}
     empty = absent(values)
     strange = {str(value) for value in values[~empty]} - number.keys()
     if strange:
         raise WaypostError(
-            f"{source}: {name!r} holds {printable(min(strange)[:40])!r}, which is none of the categories known: "
+            f"{source}: {name!r} holds {printable(min(strange)[:40])!r}, which is not a known category: "
             f"{', '.join(learned[name][:10])}"
         )
     found = [np.nan if nothing else number[str(value)] for value, nothing in zip(values, empty, strict=True)]
@@ -118,5 +116,5 @@ def _circle(name: str, values: np.ndarray, period: float) -> Encoded:
 
 
 def _of_the_week(time: np.ndarray) -> np.ndarray:
-    """Seconds counted from a Monday; time itself begins with a Thursday."""
+    """Seconds counted from a Monday; Unix time begins on a Thursday."""
     return time + 3 * 86_400.0

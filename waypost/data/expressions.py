@@ -5,7 +5,7 @@
     -observations[3] ** 2
     -column("Temp [C]") / 100
 
-`next_NAME` is the column in the row that follows. Nothing slow is imported: options are checked before all else.
+`next_NAME` is the column in the next row. Nothing slow is imported here: options are checked first.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ FUNCTIONS = ("abs", "min", "max", "sqrt", "exp", "log", "sin", "cos", "tanh", "s
 REFERENCE = re.compile(r".+\.py(:\w*)?|[\w./]+:\w*")
 """The name of a function in a file or module."""
 COLUMN = "column"
-"""Gives the column of any name, also one that is no word: column("Temp [C]")."""
+"""Gives the column of any name, also one that is not an identifier: column("Temp [C]")."""
 
 
 @dataclass(frozen=True)
 class Expression:
-    """An expression that was checked; calling it with the columns gives a number for each row."""
+    """A checked expression; calling it with the columns gives a number for each row."""
 
     text: str
     tree: ast.expr
@@ -60,34 +60,34 @@ class Expression:
     def __call__(self, columns: Mapping[str, Any]) -> Any:
         import numpy as np
 
-        with np.errstate(all="ignore"):  # what is not finite is reported by the check of the data
+        with np.errstate(all="ignore"):  # the check of the data reports what is not finite
             return _value(self.tree, columns)
 
 
 def is_reference(text: str) -> bool:
-    """Whether a text names a function and is no expression."""
+    """Whether a text names a function instead of being an expression."""
     return REFERENCE.fullmatch(text) is not None
 
 
 def parse(text: str) -> Expression:
-    """The expression of a text, or an error that says which part of it is not understood."""
+    """The expression of a text, or an error that names the part that is not allowed."""
     if is_reference(text):
         raise WaypostError(f"{text}: only `waypost adapt --reward` takes the name of a function; write an expression")
     if len(text) > LONGEST:
-        raise WaypostError(f"a reward has {LONGEST} characters or fewer, got {len(text)}")
+        raise WaypostError(f"a reward may have at most {LONGEST} characters, got {len(text)}")
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         reason = getattr(error, "msg", None) or "too deep"
-        raise WaypostError(f"reward {text!r} is no expression over columns ({reason})") from None
+        raise WaypostError(f"reward {text!r} is not an expression over columns ({reason})") from None
     _check(tree, text)
     return Expression(text, tree)
 
 
 def _check(node: ast.AST, text: str, depth: int = 0) -> None:
-    """Raise at the first part that is not on the list of what is allowed."""
+    """Raise at the first part that is not allowed."""
     if depth > DEEPEST:
-        raise WaypostError(f"reward {text[:60]!r}...: parts inside parts, {DEEPEST} deep or more")
+        raise WaypostError(f"reward {text[:60]!r}...: nested more than {DEEPEST} levels deep")
     match node:
         case ast.BinOp(op=op) | ast.UnaryOp(op=op) if type(op) in OPERATORS or isinstance(op, ast.Not):
             pass
@@ -112,7 +112,7 @@ def _check(node: ast.AST, text: str, depth: int = 0) -> None:
             part = ast.unparse(node)[:60]
             known = ", ".join((*FUNCTIONS, COLUMN))
             raise WaypostError(
-                f"reward {text!r}: {part!r} is not understood; it may have columns, numbers, + - * / % **, "
+                f"reward {text!r}: {part!r} is not allowed; use columns, numbers, + - * / % **, "
                 f"comparisons, and, or, not, ... if ... else ..., {known}"
             )
     for child in ast.iter_child_nodes(node):
@@ -135,7 +135,7 @@ def _names(node: ast.AST) -> Iterator[str]:
 
 
 def _value(node: ast.expr, columns: Mapping[str, Any]) -> Any:
-    """What a part of the expression is for every row; its parts were checked."""
+    """The value of a checked part for every row."""
     import numpy as np
 
     def of(part: ast.expr) -> Any:

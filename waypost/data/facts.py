@@ -1,4 +1,4 @@
-"""What is in a data set, in a few words; `waypost.inspect` says more."""
+"""A short summary of a data set; `waypost.inspect` says more."""
 
 from __future__ import annotations
 

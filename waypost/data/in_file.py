@@ -1,8 +1,7 @@
 """Numbers that lie in a file: mapped, so that they have an address, but read by the system call.
 
-A map of a file that somebody cuts short ends the process with a signal when the lost part is touched. A read only comes
-back short, which is an error like any other. So a map says where the numbers are, and nobody looks through it at more
-than a few of them.
+If a mapped file is cut short, touching the lost part kills the process with a signal. A short read is an ordinary
+error. So the map only says where the numbers are, and all but a few of them are read.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class FileMap(mmap.mmap):
     _descriptor: int
     _address: int
     _checksums: dict[tuple[int, int], int]
-    """Of the parts in use, by where they begin and end."""
+    """Checksums of the parts in use, by where they begin and end."""
     _size: int
     _modified: int
     _changed: int
@@ -51,7 +50,7 @@ class FileMap(mmap.mmap):
         self._compare(begin, end, checksum)
 
     def read_into(self, values: np.ndarray, place: int) -> None:
-        """Fill an array with the bytes from that place on."""
+        """Fill an array with the bytes from an offset on."""
         space = values.reshape(-1).view(np.uint8).data
         while len(space):
             read = os.preadv(self._descriptor, [space], place)
@@ -64,12 +63,12 @@ class FileMap(mmap.mmap):
         return values.ctypes.data - self._address
 
     def check(self) -> None:
-        """Raise if the file is no longer what it was when it was opened; one that replaced it does not matter."""
+        """Raise if the opened file has changed; another file under its name does not matter."""
         size, modified, changed = self._state()
         if (size, modified) != (self._size, self._modified):
             self._refuse()
         if changed != self._changed:
-            # Its name or its rights are others, or somebody set back its date.
+            # Its name or its permissions changed, or its date was set back.
             for (begin, end), checksum in self._checksums.items():
                 self._compare(begin, end, checksum)
             self._changed = changed
@@ -89,13 +88,13 @@ class FileMap(mmap.mmap):
 
     def _refuse(self) -> None:
         raise WaypostError(
-            f"{self.path}: has changed while it was read; put it back as it was and go on from the last checkpoint "
-            "with --resume, or begin again"
+            f"{self.path}: has changed while it was read; restore it and continue from the last checkpoint "
+            "with --resume, or start again"
         )
 
 
 def file_of(values: np.ndarray) -> FileMap | None:
-    """The file these numbers lie in, if they do."""
+    """The file that holds these numbers, if one does."""
     owner: Any = values
     while isinstance(owner, np.ndarray):
         owner = owner.base
@@ -103,12 +102,12 @@ def file_of(values: np.ndarray) -> FileMap | None:
 
 
 def in_memory(values: np.ndarray) -> np.ndarray:
-    """The numbers, read if they lie in a file; what is in memory already is given as it is."""
+    """The numbers in memory: read if they are in a file, as they are otherwise."""
     return values if file_of(values) is None else copied(values)
 
 
 def copied(values: np.ndarray) -> np.ndarray:
-    """The numbers in memory of their own."""
+    """A copy of the numbers in memory."""
     file = file_of(values)
     if file is None:
         return np.array(values)
@@ -120,6 +119,6 @@ def copied(values: np.ndarray) -> np.ndarray:
 
 
 def blocks(values: np.ndarray, rows: int) -> Iterator[tuple[int, np.ndarray]]:
-    """So many consecutive rows at a time, in memory, with the number of the first."""
+    """Blocks of consecutive rows in memory, each with the number of its first row."""
     for first in range(0, len(values), rows):
         yield first, in_memory(values[first : first + rows])

@@ -1,4 +1,4 @@
-"""Cells of a log without a value: what stands for them, and what is done about them."""
+"""Missing values of a log: what marks them, and how they are handled."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from waypost.errors import WaypostError
 from waypost.types import Flags
 
 FEW = "few"
-"""Where few cells are empty, those of a state hold the value before, and rows without an action or a reward are left
-out; where many are, they are an error."""
+"""Where few cells are empty, a state keeps the value before, and rows without an action or a reward are left out.
+Where many are empty, it is an error."""
 MOST_EMPTY = 0.05
 """Share of the rows that counts as few."""
 
 
 def marked(name: str, values: np.ndarray, pipeline: Pipeline) -> np.ndarray:
-    """A column with nothing in the place of what stands for 'missing'."""
+    """A column with empty cells in place of the values that mean 'missing'."""
     for entry in pipeline.missing_values:
         column, _, word = entry.rpartition("=")
         if column and column != name:
@@ -38,10 +38,10 @@ def marked(name: str, values: np.ndarray, pipeline: Pipeline) -> np.ndarray:
 
 
 def filled(table: Table, pipeline: Pipeline, needed: Mapping[str, str], states: Sequence[str]) -> Table:
-    """The table without empty cells, as far as asked for; what stays empty is found by the check of the data.
+    """The table with its empty cells handled; the check of the data finds those that stay.
 
-    needed   the columns that need values, with what is done where nothing is asked for: error, or `FEW`
-    states   those of them that a row needs which only holds the state an episode arrived in
+    needed   the columns that need values, each with the default way to handle empty cells: error, or `FEW`
+    states   those that are also needed in a row that only holds the final state of an episode
     """
     choices = by_column(pipeline.missing, MISSING, "missing")
     final = table.marks.get("final", np.zeros(len(table), bool))
@@ -79,12 +79,12 @@ def _with_values(table: Table, name: str, empty: Flags, how: str, pipeline: Pipe
     if how == "mean":
         means = pipeline.learned.means if pipeline.learned else {}
         if name not in means:
-            raise WaypostError(f"{table.name}: {name!r} has no mean to stand for missing values; use hold or drop")
+            raise WaypostError(f"{table.name}: {name!r} has no mean to fill missing values with; use hold or drop")
         return np.where(empty, means[name], values)
     episode, rows = np.cumsum(table.starts), np.arange(len(values))
     before = np.maximum.accumulate(np.where(empty, -1, rows))
     after = np.minimum.accumulate(np.where(empty, len(rows), rows)[::-1])[::-1]
-    # Values of other episodes tell nothing of this one.
+    # Values of other episodes say nothing about this one.
     has_before = (before >= 0) & (episode[before] == episode)
     has_after = (after < len(rows)) & (episode[np.minimum(after, len(rows) - 1)] == episode)
     before, after = np.where(has_before, before, after), np.where(has_after, after, before)

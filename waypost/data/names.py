@@ -1,4 +1,4 @@
-"""Names of sources: several as one, patterns, and what to call data after them. Nothing slow is imported."""
+"""Names of sources: several as one, patterns, and short names for data. Nothing slow is imported."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from waypost.errors import WaypostError
 from waypost.files import expanded
 
 PATTERN = "*?["
-"""What makes a name a pattern."""
+"""Characters that make a name a pattern."""
 PACKED = (".gz", ".zst")
-"""What the name of a packed file ends in."""
+"""Suffixes of compressed files."""
 
 
 def joined(sources: Sequence[str | Path]) -> str:
-    """Several sources as one."""
+    """Several sources as one name."""
     names = list(map(str, sources))
     if len(names) > 1 and any("+" in name and expanded(name).exists() for name in names):
         raise WaypostError(f"{next(name for name in names if '+' in name)}: rename it; + joins several sources")
@@ -25,8 +25,8 @@ def joined(sources: Sequence[str | Path]) -> str:
 
 
 def members(source: str | Path) -> list[str]:
-    """The members of a mixture, as they are named."""
-    # A file whose name has a plus in it is one.
+    """The names of a mixture's members."""
+    # A file may have a plus in its name.
     single = "+" not in str(source) or expanded(source).exists()
     return [str(source)] if single else [part.strip() for part in str(source).split("+")]
 
@@ -36,7 +36,7 @@ def is_pattern(name: str) -> bool:
 
 
 def short_name(source: str | Path) -> str:
-    """What to call data after their source: the name of a file, or of the folder that a pattern is about."""
+    """A short name for data: that of their file, or of the folder of a pattern."""
     path = Path(source)
     while is_pattern(path.name):
         path = path.parent
@@ -50,4 +50,4 @@ SEVERAL = PrimitiveConstructorSpec[str](
     is_instance=lambda value: isinstance(value, str | None),
     str_from_instance=lambda value: [str(value)],
 )
-"""How the command line reads a source that may be several."""
+"""How the command line reads one or more sources."""

@@ -1,4 +1,4 @@
-"""What readers note, of several files together."""
+"""The notes of readers about several files, put together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _COUNTED = re.compile(r"\b(\d+)(?= (?:rows|missing values|gaps)\b)")
 
 
 def together(notes: Iterable[str]) -> tuple[str, ...]:
-    """Notes of several parts, each once; those that only count are added up."""
+    """Notes of several parts, each once; counts are added up."""
     counts: dict[tuple[str, str], int] = {}
     for note in notes:
         before, number, after = (*_COUNTED.split(note, maxsplit=1), "", "")[:3]

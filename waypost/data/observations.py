@@ -1,4 +1,4 @@
-"""One row of a log as an observation: what a pipeline does to files, done to the columns a controller has at hand."""
+"""One row of a log as an observation: the pipeline of the files, applied to the columns of a controller."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from waypost.errors import WaypostError
 
 
 def observe(row: Mapping[str, Any], names: Sequence[str], reading: Reading, history: int = 1) -> np.ndarray:
-    """The numbers of an observation, in the order of `names`, from the columns of a log; with a history, of one row."""
+    """The numbers of an observation in the order of `names`, from the columns of a log; with a history, for one row."""
     names = names[len(names) - len(names) // history :]
     if not names:
-        raise WaypostError("this agent's data had no names of columns; give its observations as numbers")
+        raise WaypostError("the agent's data had no column names; give observations as numbers")
     fields = list(dict.fromkeys(_field(name, reading) for name in names))
     pipeline, columns = reading.pipeline, {}
     categories = pipeline.learned.categories if pipeline.learned else {}
@@ -45,7 +45,7 @@ def observe(row: Mapping[str, Any], names: Sequence[str], reading: Reading, hist
 
 
 def by_name(observations: Any) -> list[Mapping[str, Any]]:
-    """The rows of observations whose columns have names: a mapping, or a row or a table of pandas; none for others."""
+    """The rows of observations with named columns: a mapping, or a pandas row or table; none for others."""
     if isinstance(observations, Mapping):
         return [observations]
     names = observations.keys() if hasattr(observations, "to_dict") else [None]
@@ -55,7 +55,7 @@ def by_name(observations: Any) -> list[Mapping[str, Any]]:
 
 
 def far_outside(rows: np.ndarray, low: np.ndarray, high: np.ndarray, names: Sequence[str]) -> str:
-    """Which column is farther outside a range than the range is wide, in words; nothing where none is."""
+    """Which column is farther outside its range than the range is wide, in words; empty if none is."""
     width = np.where(high > low, high - low, np.maximum(1.0, np.abs(low)))
     beyond = np.maximum(low - rows, rows - high) / width
     row, column = np.unravel_index(beyond.argmax(), beyond.shape)
@@ -66,7 +66,7 @@ def far_outside(rows: np.ndarray, low: np.ndarray, high: np.ndarray, names: Sequ
 
 
 def with_means(rows: np.ndarray, names: Sequence[str], reading: Reading | None) -> np.ndarray:
-    """The rows with the means of columns where these stood for missing values; another NaN is an error."""
+    """The rows with means in place of NaN where the policy was trained so; any other NaN is an error."""
     if np.isfinite(rows).all():
         return rows
     pipeline = reading.pipeline if reading else None
@@ -82,7 +82,7 @@ def with_means(rows: np.ndarray, names: Sequence[str], reading: Reading | None) 
 
 
 def _field(name: str, reading: Reading) -> str:
-    """The column of a log that a column of the observation was made of."""
+    """The log's column that a column of the observation was made from."""
     learned = reading.pipeline.learned
     for field, words in (learned.categories if learned else {}).items():
         if name in (f"{field}={word}" for word in words):

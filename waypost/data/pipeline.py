@@ -1,10 +1,10 @@
-"""What is done to a log on its way to a Dataset, as options that a run keeps beside its `Columns`.
+"""The steps from a log to a Dataset, as options that a run keeps beside its `Columns`.
 
-    read     separator and decimals of a CSV file, numbers and words that stand for 'missing'
+    read     separator and decimals of a CSV file, numbers and words that mean 'missing'
     clean    repeated time stamps, gaps and rates (`times`), empty cells (`missing`), text (`encoding`)
     derive   a reward by an expression over columns (`expressions`), windows of the last rows (`history`)
 
-Nothing slow is imported: the command line reads it before all else.
+Nothing slow is imported: the command line reads this first.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from waypost.errors import WaypostError
 from waypost.schema import conform_fields
 
 MISSING = ("error", "drop", "hold", "interpolate", "mean")
-"""What can be done about empty cells."""
+"""Ways to handle empty cells."""
 CATEGORIES = ("error", "one-hot", "ordinal")
-"""How text can become numbers."""
+"""Ways to turn text into numbers."""
 PERIODS = {"hour": 86_400.0, "weekday": 604_800.0, "yearday": 31_556_952.0}
 """Seconds after which the time of the day, of the week and of the year repeats."""
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|"}
@@ -34,42 +34,42 @@ Options = TypeVar("Options")
 
 @dataclass(frozen=True)
 class Learned:
-    """What a pipeline took from the data it first read, so that new files are treated the same way."""
+    """What a pipeline learned from the data it first read, so that new files are read the same way."""
 
     categories: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The texts of each column of text, in the order of their numbers."""
     means: dict[str, float] = field(default_factory=dict)
-    """What stands for a missing value, by column."""
+    """What fills a missing value, by column."""
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """What is done to a log on its way to data; the defaults suit most tables and leave arrays as they are."""
+    """The steps from a log to data; the defaults suit most tables and leave arrays as they are."""
 
     separator: Literal["auto", "comma", "semicolon", "tab", "bar"] = "auto"
-    """What stands between the cells of a CSV file; auto: what its first lines look like."""
+    """Separator of a CSV file; auto: guessed from its first lines."""
     decimal: Literal["auto", "point", "comma"] = "auto"
-    """What stands before the decimals of a CSV file."""
+    """Decimal mark of a CSV file."""
     missing_values: tuple[str, ...] = ()
-    """What stands for 'missing': -9999 in all columns, temp=-1 in one, or a text such as 'Bad Input'."""
+    """Values that mean 'missing': -9999 in all columns, temp=-1 in one, or a text such as 'Bad Input'."""
     missing: tuple[str, ...] = ()
-    """Missing values: error, drop, hold, interpolate or mean; temp=mean for one column; by default few are held."""
+    """Missing values: error, drop, hold, interpolate or mean; temp=mean for one column. By default a few are held."""
     categories: tuple[str, ...] = ()
-    """Text: error, one-hot or ordinal; mode=ordinal for one column, size='S<M<L' for one with its order."""
+    """Text: error, one-hot or ordinal; mode=ordinal for one column, size='S<M<L' for one with an order."""
     duplicates: Literal["identical", "keep", "first", "last", "mean"] = "identical"
-    """Rows of an episode with one time stamp: which stay, or their mean; identical: only copies are left out."""
+    """Rows of an episode with the same time stamp: which to keep, or their mean; identical: drop only exact copies."""
     max_gap: float = 10.0
-    """Episodes are cut where time makes more than so many usual steps at once; 0 = never."""
+    """Cut episodes where a step of time is more than this many times the median; 0 = never."""
     resample: float | None = None
-    """Seconds between rows, where the log has another rate or none; needs --columns.time."""
+    """Resample the log to one row per this many seconds; needs --columns.time."""
     cyclic: tuple[str, ...] = ()
-    """As sine and cosine: hour, weekday, yearday (from --columns.time), or a column with its period: angle=360."""
+    """Sine and cosine of: hour, weekday, yearday (from --columns.time), or a column with its period: angle=360."""
     history: int = 1
-    """Rows of an episode that are seen together: 4 = this one and the three before it, side by side."""
+    """Rows of an episode that make up an observation: 4 = this one and the three before it."""
     reward: str | None = None
     """The reward as an expression: "-abs(temp - setpoint) - 20*trip"; next_temp is the next row's."""
     learned: AvoidSubcommands[Fixed[Learned | None]] = None
-    """What was taken from the data this was first used for."""
+    """What was learned from the first data."""
 
     def __post_init__(self) -> None:
         conform_fields(self)
@@ -92,13 +92,13 @@ class Pipeline:
 
     @property
     def learns(self) -> bool:
-        """Whether all data must be seen before any of them can be treated."""
+        """Whether all data must be seen before any can be encoded."""
         asked = any(entry.rpartition("=")[2] == "mean" for entry in self.missing) or bool(self.categories)
         return self.learned is None and asked
 
 
 AS_BEFORE: dict[str, Any] = {"missing": ["error"], "duplicates": "keep", "max_gap": 0.0}
-"""What runs did that know nothing of a pipeline."""
+"""What runs from before pipelines did."""
 
 
 @dataclass(frozen=True)
@@ -109,12 +109,12 @@ class Reading:
     pipeline: Pipeline = field(default_factory=Pipeline)
 
     def with_given(self, columns: Columns, pipeline: Pipeline) -> Reading:
-        """The same with what others say besides: their fields that are not as usual."""
+        """The same, with the given fields that are not the defaults."""
         return Reading(with_given(self.columns, columns), with_given(self.pipeline, pipeline))
 
 
 def with_given(usual: Options, given: Options) -> Options:
-    """Options with those of another that were given: that are not the defaults."""
+    """The usual options, with those given that are not the defaults."""
     default: Any = type(given)()
     names = [each.name for each in fields(given)]  # type: ignore[arg-type]
     changed = {name: value for name in names if (value := getattr(given, name)) != getattr(default, name)}
@@ -122,9 +122,9 @@ def with_given(usual: Options, given: Options) -> Options:
 
 
 def by_column(entries: Sequence[str], known: Sequence[str], option: str, ordered: bool = False) -> dict[str, str]:
-    """What is asked for each column, by its name or pattern; `*` stands for all others.
+    """What each column asks for, by name or pattern; `*` means all others.
 
-    With `ordered`, a column may have its texts in their order: S<M<L.
+    With `ordered`, a column may list its texts in order: S<M<L.
     """
     found: dict[str, str] = {}
     for entry in entries:
@@ -139,12 +139,12 @@ def by_column(entries: Sequence[str], known: Sequence[str], option: str, ordered
 
 
 def asked_for(column: str, choices: Mapping[str, str]) -> str | None:
-    """What is asked for a column: by its name, then by a pattern, then for all."""
+    """What a column asks for: by its name, then by a pattern, then for all."""
     return choices.get(column) or next((how for name, how in choices.items() if fnmatchcase(column, name)), None)
 
 
 def cyclic_columns(entries: Sequence[str]) -> dict[str, float]:
-    """The period of each column that comes round again, and of each part of the time."""
+    """The period of each cyclic column, and of each part of the time."""
     found: dict[str, float] = {}
     for entry in entries:
         name, _, period = entry.rpartition("=")

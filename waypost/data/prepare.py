@@ -16,13 +16,13 @@ from waypost.errors import WaypostError
 Arrays = dict[str, np.ndarray]
 """What a batch is drawn from, by name; all of one length."""
 Standardised = bool | Literal["none", "standardise", "robust"]
-"""Whether numbers are scaled to mean 0 and standard deviation 1; `robust` does not let a few far ones decide."""
+"""Whether numbers are scaled to mean 0 and standard deviation 1; `robust` ignores a few outliers."""
 LIMIT = 10.0
-"""Robustly scaled numbers end here, on both sides."""
+"""Robustly scaled numbers are clipped here, on both sides."""
 TAIL = 0.005
-"""Share of the numbers at each end that has no say in a robust spread."""
+"""Share of the numbers at each end that a robust spread ignores."""
 MOST_ROWS = 100_000
-"""Rows that quantiles are taken of, evenly spread over the data."""
+"""Rows that quantiles are computed from, evenly spread over the data."""
 
 
 def transitions(dataset: Dataset, discount: float, known: np.ndarray | None = None) -> Arrays:
@@ -44,7 +44,7 @@ def discounts(dataset: Dataset, discount: float) -> np.ndarray:
 
 
 def to_go(dataset: Dataset) -> Arrays:
-    """For each row its time step in the episode, the rows left there, itself included, and the return from it on."""
+    """For each row its time step in the episode, the rows left (itself included), and the return from it on."""
     rows, last = np.arange(len(dataset)), dataset.last_row
     rewards = dataset.require("rewards").astype(np.float64)
     earned = np.cumsum(rewards)
@@ -70,10 +70,10 @@ def guided_transitions(dataset: Dataset, horizon: int, discount: float) -> Array
 
 
 def goals(dataset: Dataset, horizon: int, discount: float) -> Arrays:
-    """Where a guide aims from each row, what is earned on the way, and whether that place is real (`aimed`).
+    """Where a guide aims from each row, the rewards on the way, and whether that state is real (`aimed`).
 
-    With a horizon of 1 it is the next state and needs no arrays of its own. A longer one ends with the episode, and one
-    state earlier where the recorder did not keep the episode's last state.
+    With a horizon of 1 it is the next state, which needs no arrays of its own. A longer one ends with the episode, and
+    one state earlier where the recorder did not keep the episode's last state.
     """
     if horizon == 1:
         return {"aimed": dataset.next_valid.astype(np.float32)}
@@ -91,11 +91,11 @@ def goals(dataset: Dataset, horizon: int, discount: float) -> Arrays:
 
 
 def waypoints(dataset: Dataset, horizon: int, backup: int, discount: float) -> Arrays:
-    """(s, s') of every row, where its waypoint is and what V learns from: `horizon` and `backup` steps on.
+    """(s, s') of every row, its waypoint and what V learns from: `horizon` and `backup` steps ahead.
 
-    `ahead` and `value_ahead` are how many rows further on the row lies whose next state is meant. The rewards on the
-    way there and gamma^steps (1 - terminal) go with each. A row is `aimed` where its waypoint is real, and `known`
-    where V's next state is or does not matter.
+    `ahead` and `value_ahead` are the number of rows to the row whose next state is meant. Each comes with the rewards
+    on the way and gamma^steps (1 - terminal). A row is `aimed` where its waypoint is real, and `known` where V's next
+    state is real or does not matter.
     """
     arrays = {"observations": dataset.observations, "next_observations": dataset.next_observations}
     for prefix, ahead, mask, steps in (
@@ -112,7 +112,7 @@ def waypoints(dataset: Dataset, horizon: int, backup: int, discount: float) -> A
 def _ahead(
     dataset: Dataset, steps: int, discount: float, usable: np.ndarray, prefix: str, ahead: str, mask: str
 ) -> Arrays:
-    """So many steps on, or to the episode's end; a row earlier where the row there is not usable."""
+    """That many steps ahead, or the episode's end; one row earlier where that row is not usable."""
     rows = np.arange(len(dataset))
     reached = np.minimum(rows + steps - 1, dataset.last_row)
     reached = np.where(usable[reached], reached, reached - 1)
@@ -143,7 +143,7 @@ def check_columns(dataset: Dataset, setting: str, columns: Sequence[int]) -> Non
         raise WaypostError(f"{setting} must be columns of {dataset.name}, from 0 to {last}, got {columns}")
 
 
-# -- what networks scale by: means and standard deviations for `Spec.of` -----------------------------------
+# -- scaling of networks: means and standard deviations for `Spec.of` --------------------------------------
 
 
 def observation_scaling(dataset: Dataset, scaled: Standardised, least: float = 0.0) -> Arrays:
@@ -157,16 +157,16 @@ def observation_scaling(dataset: Dataset, scaled: Standardised, least: float = 0
 
 
 def robust_scaling(name: str, values: np.ndarray) -> Arrays:
-    """The statistics NAME_mean, NAME_std and NAME_limit: what a `Scaling` takes that ends at a limit."""
+    """The statistics NAME_mean, NAME_std and NAME_limit, for a `Scaling` that clips at a limit."""
     mean, std = robust_moments(values)
     return {f"{name}_mean": mean, f"{name}_std": std, f"{name}_limit": np.full(len(mean), LIMIT)}
 
 
 def robust_moments(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation per column, once the far ends are moved in to the quantiles there.
+    """Mean and standard deviation per column, after clipping both tails to their quantiles.
 
-    A column that changes only in its far ends, as a flag that is hardly ever set, has its plain ones. One that never
-    changes has its own value and 1. Nothing here depends on units.
+    A column that changes only in its tails, such as a flag that is rarely set, gets its plain ones. A constant column
+    gets its value and 1. Nothing here depends on units.
     """
     some = values[:: -(-len(values) // MOST_ROWS)].astype(np.float64)
     low, high = np.quantile(some, (TAIL, 1.0 - TAIL), axis=0)
@@ -181,13 +181,13 @@ def robust_moments(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def displacement_scaling(arrays: Arrays, robust: bool) -> Arrays:
-    """Of the way to the goals: the statistics direction_mean, direction_std and, if robust, direction_limit."""
+    """Scaling of the displacement to the goals: direction_mean, direction_std and, if robust, direction_limit."""
     goals = arrays.get("goals", arrays["next_observations"])
     return way_scaling("direction", (goals - arrays["observations"])[arrays["aimed"] > 0], robust)
 
 
 def way_scaling(name: str, ways: np.ndarray, robust: bool) -> Arrays:
-    """What ways are scaled by, as statistics of that name."""
+    """Scaling of displacements, as statistics with that name."""
     if robust:
         return robust_scaling(name, ways)
     mean, std = way_moments(ways)
@@ -195,10 +195,10 @@ def way_scaling(name: str, ways: np.ndarray, robust: bool) -> Arrays:
 
 
 def way_moments(ways: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and a standard deviation so large that no way is more than 10 of it.
+    """Mean, and a standard deviation large enough that no displacement is more than 10 of it.
 
-    A column that hardly ever changes (a key picked up once in 4000 rows) would otherwise have changes of 60
-    standard deviations, and their squared errors would drown all others.
+    A column that rarely changes (a key picked up once in 4000 rows) would otherwise change by 60 standard deviations,
+    and its squared errors would dominate all others.
     """
     mean, std = moments(ways)
     return mean, np.maximum(std, np.abs(ways - mean).max(axis=0) / 10.0)

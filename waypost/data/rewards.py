@@ -13,13 +13,13 @@ from waypost.errors import WaypostError
 from waypost.types import Convention
 
 SPREAD = 10.0
-"""Standard deviation of what is earned in the long run, under the convention `standard`."""
+"""Standard deviation of returns in the long run, under the convention `standard`."""
 LONGEST_RUN = 1_000
-"""Rows that count as the long run where nothing is discounted."""
+"""Rows that count as the long run without a discount."""
 
 
 def learning_rewards(dataset: Dataset, convention: Convention, discount: float) -> Dataset:
-    """The data with rewards as the convention wants them for learning with that discount."""
+    """The data with rewards rewritten by the convention, for learning with that discount."""
     if convention == "recorded" or dataset.rewards is None:
         return dataset
     recorded = in_memory(dataset.rewards)
@@ -29,7 +29,7 @@ def learning_rewards(dataset: Dataset, convention: Convention, discount: float) 
         if not failed.any():
             return dataset.with_rewards(recorded - 1.0)
         if discount >= 1:
-            raise WaypostError("discount = 1: a failure would cost without end in a 'goal' task; choose one below 1")
+            raise WaypostError("discount must be below 1 with 'goal' rewards, where a failure costs for ever, got 1")
         return dataset.with_rewards(np.where(failed, -1.0 / (1.0 - discount), recorded - 1.0))
     if convention == "centred-goal":
         return dataset.with_rewards(4.0 * (recorded - 0.5))
@@ -39,16 +39,16 @@ def learning_rewards(dataset: Dataset, convention: Convention, discount: float) 
     spread = returns.max() - returns.min()
     if spread <= 0:
         raise WaypostError(
-            f"{dataset.name}: every episode has the same return, so 'return-range' cannot scale rewards; "
+            f"{dataset.name}: every episode has the same return, so 'return-range' cannot scale the rewards; "
             "use the convention 'recorded'"
         )
     return dataset.with_rewards(recorded * (1000.0 / spread))
 
 
 def _long_run_spread(dataset: Dataset, discount: float) -> float:
-    """How much differs what is earned over the next 1 / (1 - gamma) rows, or to the episode's end, robustly.
+    """The robust spread of what is earned over the next 1 / (1 - gamma) rows, or to the episode's end.
 
-    Where that is the same everywhere its size takes the place of its spread.
+    Where it is the same everywhere, its size is used instead.
     """
     rows = np.arange(len(dataset))
     ahead = round(min(1.0 / max(1.0 - discount, 1e-9), LONGEST_RUN))

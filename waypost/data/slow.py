@@ -1,6 +1,6 @@
 """The slow directions of a system: those in which it drifts instead of swinging.
 
-Over k steps a direction that swings comes back, one that wanders at random moves by sqrt(k) of its steps, and one that
+Over k steps a direction that swings comes back, a random walk moves by sqrt(k) of its steps, and a direction that
 drifts by k of them. With C_k the covariance of s_(t+k) - s_t, the generalised eigenvalues of (C_k, C_1) divided by k
 are below 1, about 1, and up to k for these three. Their eigenvectors are the directions, in closed form.
 """
@@ -17,23 +17,23 @@ from waypost.errors import WaypostError
 from waypost.types import Doubles
 
 MOST_ROWS = 200_000
-"""Rows the covariances are taken of, evenly spread over the data."""
+"""Rows the covariances are computed from, evenly spread over the data."""
 RIDGE = 1e-6
-"""Part of a column's variance in one step that is always taken to be there: a column may never change."""
+"""Share of a column's one-step variance that is added to it: a column may be constant."""
 
 
 FAR, NEAR = 25, 5
-"""Steps ahead that are looked where something is slow, and where nothing is."""
+"""Steps to look ahead where something is slow, and where nothing is."""
 EPISODE_SHARE = 4
-"""No more steps ahead than an episode of the usual length has, divided by this."""
+"""Steps ahead are at most the median length of an episode divided by this."""
 
 
 def horizon_for(dataset: Dataset, std: np.ndarray, drift: float, known: bool) -> int:
-    """How far ahead a waypoint should lie: far where directions drift, or are `known` to, and near where none does.
+    """How far ahead a waypoint should be: far where directions drift, or are `known` to, and near where none does.
 
-    What drifts is about where it was going to be, 25 steps on, whatever swings meanwhile. Where nothing drifts, a
-    state that far ahead says little about the next action. Either way most rows must have such a state in their
-    episode: it lies at most a quarter of the usual length ahead.
+    A slow direction can be predicted 25 steps ahead, whatever swings meanwhile. Where nothing drifts, a state that far
+    ahead says little about the next action. In both cases most rows must have such a state in their episode: it is
+    at most a quarter of the usual length ahead.
     """
     most = max(1, int(np.median(dataset.episode_lengths)) // EPISODE_SHARE)
     far = min(FAR, most)
@@ -78,10 +78,10 @@ def waypoint_statistics(
     horizon: int,
     drift: float,
 ) -> Arrays:
-    """What the coordinates of a waypoint are made of, for `Spec`: directions, their inverse, and how far ways lead.
+    """The coordinates of a waypoint, for `Spec`: directions, their inverse, and the scale of displacements.
 
-    Where nothing is slow, a waypoint is the way in all columns. In the form "state" it is scaled as observations are.
-    Ways are scaled robustly if observations are.
+    Where nothing is slow, a waypoint is the displacement in all columns. In the form "state" it is scaled as
+    observations are. Displacements are scaled robustly if observations are.
     """
     if form == "state":
         return {name.replace("observation_", "waypoint_"): values for name, values in scaling.items()}
@@ -100,7 +100,7 @@ def waypoint_statistics(
         return way_scaling("waypoint", ways, robust)
     places = (arrays["observations"] / std) @ directions
     spread = places.std(axis=0)
-    # A named column may never change; rounding is no change.
+    # A named column may be constant but for rounding errors.
     directions = directions / np.where(spread > 1e-9 * np.abs(places).max(axis=0), spread, 1.0)
     return {
         "waypoint_directions": directions.ravel(),

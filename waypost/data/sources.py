@@ -34,27 +34,27 @@ from waypost.types import Count
 LEARNED = ("observations", "actions", "rewards", "next_observations")
 """Roles whose columns may have categories and means."""
 MOST_ENTRIES = 20_000
-"""Files and folders that are looked at for data."""
+"""Most files and folders that are searched for data."""
 Source = Any
 """A name, a file, a folder, a pattern, several of these, a mapping of arrays, a table, or a Dataset."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How data of some name are made here."""
+    """How data of a name are generated."""
 
     name: str
     summary: str
     make: Callable[[int | None, Count | None], Dataset]
-    """Makes so many transitions, by default as many as the set has."""
+    """Generates that many transitions, by default all of the set."""
     transitions: int | None = None
-    """How many that are, for data that take long to make: they are kept in a file, and NAME-NUMBER is a shorter set."""
+    """Size of the set, for data that take long to record: they are kept in a file, and NAME-NUMBER is a shorter set."""
     row_size: int = 0
-    """About how many bytes of that file a transition takes."""
+    """Approximate bytes per transition in that file."""
 
 
 RECIPES: dict[str, Recipe] = {}
-"""Data that can be made here, by name; `waypost.recording` puts in its own."""
+"""Data that can be generated, by name; `waypost.recording` registers its own."""
 
 
 def load(
@@ -80,10 +80,10 @@ def load(
     - several of these, joined by `+` or as a list: one after the other
     - a mapping of arrays, a pandas or pyarrow table, or a `Dataset`
 
-    `columns` says which fields play which role, where their names do not; `pipeline` what is done to a log on the way
-    (missing values, text, time stamps, history, a reward as an expression). `reward` is a function from the columns by
-    name, with `next_NAME` for the next row's, to a reward for each row. `progress` is called with the number of
-    transitions recorded, and of how many, while a replica is made.
+    `columns` gives fields their roles where their names do not. `pipeline` says how a log is read: missing values,
+    text, time stamps, history, a reward as an expression. `reward` is a function from the columns by name, with
+    `next_NAME` for the next row, to a reward for each row. `progress` is called with the number of recorded
+    transitions and their total while a replica is recorded.
 
     Raises `WaypostError` with one line if something is missing, damaged, NaN or infinite.
     """
@@ -98,7 +98,7 @@ def read(
     pipeline: Pipeline | None = None,
     reward: Reward | None = None,
 ) -> Dataset:
-    """What `load` reads, with NaN and infinities still in it."""
+    """What `load` reads, but NaN and infinities are still in it."""
     columns = conform(columns or Columns(), Columns, "columns")
     pipeline = conform(pipeline or Pipeline(), Pipeline, "pipeline")
     if isinstance(source, list | tuple):
@@ -135,7 +135,7 @@ def read(
 
 
 def _derived(dataset: Dataset, columns: Columns, pipeline: Pipeline, reward: Reward | None) -> Dataset:
-    """The data with what the pipeline makes of states and actions, where these were not taken from a log's columns."""
+    """The data with what the pipeline derives from states and actions, for data that are not a log."""
     reward = parse(pipeline.reward) if reward is None and pipeline.reward is not None else reward
     dataset = dataset if reward is None else rewarded(dataset, reward)
     dataset = dataset if pipeline.plain else replace(dataset, reading=Reading(columns, pipeline))
@@ -151,7 +151,7 @@ def _one(name: str, columns: Columns, pipeline: Pipeline, reward: Reward | None,
 
 
 def learn(names: Sequence[str], columns: Columns, pipeline: Pipeline) -> Pipeline:
-    """The pipeline with what it must know of all files before it can treat any: categories and means."""
+    """The pipeline with what it must learn from all files first: categories and means."""
 
     def opened() -> Iterator[tuple[str, Fields]]:
         for name in names:
@@ -187,7 +187,7 @@ def parts(source: str | Path) -> list[str]:
     found: list[str] = []
     for name in members(source):
         if not name:
-            raise WaypostError(f"{str(source)!r}: names no data; give a name, a file, a folder, or several joined by +")
+            raise WaypostError(f"{str(source)!r}: no data named; give a name, a file, a folder, or several joined by +")
         path = expanded(name)
         if is_pattern(name) and not path.exists():
             matching = sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
@@ -202,7 +202,7 @@ def parts(source: str | Path) -> list[str]:
 
 
 def _files(folder: Path) -> list[str]:
-    """The files of a folder and of those inside it, in the order of their names."""
+    """The files of a folder and its subfolders, sorted by name."""
     if minari_folder(folder):
         return [str(folder)]
     files: list[Path] = []
@@ -220,7 +220,7 @@ def _files(folder: Path) -> list[str]:
 
 
 def _affordable(source: str | Path, names: list[str]) -> list[str]:
-    """The parts, if their files can be held in memory together: the smallest folder may hold everything there is."""
+    """The parts, if their files fit in memory together: a folder may hold far too much."""
     paths = map(expanded, names)
     size, free = sum(path.stat().st_size for path in paths if path.is_file()), available_memory()
     if size > free:
@@ -232,7 +232,7 @@ def _affordable(source: str | Path, names: list[str]) -> list[str]:
 
 
 def recorded_task(source: str | Path) -> str | None:
-    """The task a file or a Minari set says its rewards belong to, without reading the rows."""
+    """The task recorded in a file or a Minari set, without reading the rows."""
     made = recipe_of(str(source))
     if made is not None:
         return made[0].name
@@ -258,7 +258,7 @@ def _as_recorded(
             with writing(file):
                 writable(file, recipe.row_size * (transitions or recipe.transitions))
             with alone(file):
-                # Another process may have recorded the same in the meantime.
+                # Another process may have recorded it in the meantime.
                 if not file.is_file():
                     save(recipe.make(transitions, progress), file, overwrite=True)
         return BY_SUFFIX[".npz"].read(file, Columns()).named(name)
@@ -268,15 +268,15 @@ def _as_recorded(
     if suffix_of(path) in BY_SUFFIX:
         return BY_SUFFIX[suffix_of(path)].read(path, *how)
     if path.exists():
-        raise WaypostError(f"{path}: not a data file; known are {SUFFIXES}")
+        raise WaypostError(f"{path}: not a data file; files end in {SUFFIXES}")
     if name in D4RL:
         own = expanded(os.environ.get("D4RL_DATASET_DIR") or "~/.d4rl/datasets")
         for file in (folder / each for folder in (data_folder(), own) for each in (D4RL[name], f"{name}.hdf5")):
             if file.is_file():
                 return BY_SUFFIX[".hdf5"].read(file, *how).named(name)
         raise WaypostError(
-            f"{name}: a D4RL data set whose file is not here; put {D4RL[name]} into {own} or into a folder "
-            "that the variable WAYPOST_DATA names"
+            f"{name}: the file of this D4RL data set is missing; put {D4RL[name]} into {own} or into the folder "
+            "named by WAYPOST_DATA"
         )
     if _looks_like_id(name):
         return MINARI.read(MINARI.code(f"{name}: reading").stored(name), *how).named(name)
@@ -290,22 +290,22 @@ def _as_recorded(
 def save(dataset: Dataset, path: str | Path, overwrite: bool = False) -> None:
     """Write data to a file in the format its name asks for: `.npz`, `.hdf5`, `.h5` or `.parquet`.
 
-    A name without a suffix, or one that ends in a version (`log-v0`), makes a Minari folder. `load` reads back what
-    was saved, bit for bit. A file that is there already is replaced only with `overwrite`, a folder never. The file
-    appears when it is complete; an error leaves what was there.
+    A name without a suffix, or with a version at its end (`log-v0`), makes a Minari folder. `load` reads back what was
+    saved, bit for bit. An existing file is replaced only with `overwrite`, a folder never. The file appears when it is
+    complete; an error leaves the old one.
     """
     writer(path, overwrite)(dataset, Path(path), None)
 
 
 def writer(path: str | Path, overwrite: bool = False) -> Callable[[Dataset, Path, Count | None], None]:
-    """What writes the format the name asks for; an error where nothing may be written, before any work is done."""
+    """The writer of the format the name asks for; raises where nothing may be written, before any work is done."""
     path = expanded(path)
     chosen = MINARI if not path.suffix or _looks_like_id(path.name) else BY_SUFFIX.get(suffix_of(path))
     if chosen is None or not chosen.writes:
         kinds = ", ".join(each.suffixes[0] for each in FILES if each.writes)
-        raise WaypostError(f"{path}: data are written as {kinds}, or as a Minari folder without any suffix")
+        raise WaypostError(f"{path}: data can be written as {kinds}, or as a Minari folder without a suffix")
     if path.is_dir() or (path.exists() and not overwrite):
-        raise WaypostError(f"{path}: is there already; choose another name{'' if path.is_dir() else ' or --overwrite'}")
+        raise WaypostError(f"{path}: already exists; choose another name{'' if path.is_dir() else ' or --overwrite'}")
     chosen.code(f"{path}: writing")
 
     def careful(dataset: Dataset, path: Path, progress: Count | None) -> None:
@@ -316,16 +316,16 @@ def writer(path: str | Path, overwrite: bool = False) -> Callable[[Dataset, Path
 
 
 D4RL: dict[str, str] = tomllib.loads(Path(__file__).with_name("d4rl.toml").read_text())
-"""D4RL's data sets and the files they come in."""
+"""D4RL's data sets and their files."""
 
 
 def data_folder() -> Path:
-    """Where replicas are kept and files are looked for by name: $WAYPOST_DATA, or a folder of the user's."""
+    """Where replicas are kept and files are found by name: $WAYPOST_DATA, or a folder in the home directory."""
     return expanded(os.environ.get("WAYPOST_DATA") or "~/.waypost/data")
 
 
 def recipe_of(name: str) -> tuple[Recipe, int | None] | None:
-    """How the data of a name are made and how many transitions of them are meant; None if they are not made here.
+    """The recipe of a name and the number of transitions it asks for; None if there is no recipe.
 
     hopper-medium is the whole set, hopper-medium-20000 one of 20 000 transitions.
     """
@@ -337,7 +337,7 @@ def recipe_of(name: str) -> tuple[Recipe, int | None] | None:
 
 
 def kept_file(name: str, transitions: int | None = None, seed: int = 0) -> Path:
-    """Where data that take long to make are kept; the plain name is that of the whole set with seed 0."""
+    """The file of data that take long to record; the plain name is the whole set with seed 0."""
     usual = transitions in (None, RECIPES[name].transitions)
     return data_folder() / f"{name}{'' if usual else f'-{transitions}'}{f'-seed{seed}' if seed else ''}.npz"
 

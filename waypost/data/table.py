@@ -1,4 +1,4 @@
-"""A log on its way to a Dataset: columns by name, and what is known of the rows."""
+"""A log before it is a Dataset: columns by name, and what is known about the rows."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from waypost.errors import WaypostError
 from waypost.types import Doubles, Flags
 
 Reward = Callable[[Mapping[str, np.ndarray]], np.ndarray]
-"""From the columns by name, also `next_NAME`, to a number for each row."""
+"""A function from the columns by name, also `next_NAME`, to a number for each row."""
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Columns of one length, in the order of episodes and time."""
+    """Columns of equal length, ordered by episode and time."""
 
     name: str
     columns: dict[str, np.ndarray]
     """One value, or one row of values, per row."""
     breaks: Flags
-    """Rows that the next one does not follow: another episode, or a cut."""
+    """Rows that the next row does not follow: another episode, or a cut."""
     marks: dict[str, np.ndarray] = field(default_factory=dict)
-    """What else is known of each row: `terminals`, `timeouts`, `next_valid`, and `final` where only a state is."""
+    """Flags of each row: `terminals`, `timeouts`, `next_valid`, and `final` where there is only a state."""
     time: Doubles | None = None
     """Seconds."""
     notes: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class Table:
 
     @property
     def ends(self) -> Flags:
-        """Last rows of stretches in which each row follows the one before."""
+        """Last rows of stretches without a break."""
         ends: Flags = self.breaks | self.marks.get("terminals", False) | self.marks.get("timeouts", False)
         ends[-1:] = True
         return ends
@@ -46,7 +46,7 @@ class Table:
         return np.append(True, self.ends[:-1])[: len(self)]
 
     def rows(self, chosen: np.ndarray, breaks: Flags | None = None) -> Table:
-        """The chosen rows, by number; `breaks` are theirs."""
+        """The chosen rows, by number, with their `breaks`."""
         return replace(
             self,
             columns={name: values[chosen] for name, values in self.columns.items()},
@@ -56,12 +56,12 @@ class Table:
         )
 
     def without(self, dropped: Flags, cut: bool) -> Table:
-        """The other rows; with `cut`, an episode ends before a row that is left out."""
+        """The rows that are not left out; with `cut`, an episode ends before a row that is."""
         kept = np.flatnonzero(~dropped)
         if not len(kept):
             raise WaypostError(f"{self.name}: no rows would be left")
         ends = np.flatnonzero(self.breaks)
-        # Where an episode's last row is left out, the last one that stays ends it.
+        # If an episode's last row is left out, the last remaining row ends it.
         last = np.searchsorted(kept, ends, side="right") - 1
         breaks = np.zeros(len(kept), bool)
         breaks[last[last >= 0]] = True
@@ -74,7 +74,7 @@ class Table:
 
 
 class Named(Mapping[str, np.ndarray]):
-    """The columns of a table as a reward sees them: numbers, and those of the next row by `next_NAME`."""
+    """The columns of a table for a reward: numbers, and those of the next row as `next_NAME`."""
 
     def __init__(self, name: str, columns: Mapping[str, np.ndarray], following: np.ndarray | None = None):
         self.name, self.columns, self.following = name, columns, following
@@ -97,12 +97,12 @@ class Named(Mapping[str, np.ndarray]):
 
 
 def rewards(function: Reward, columns: Named, rows: int) -> np.ndarray:
-    """A reward for each row, by an expression or somebody's function."""
+    """A reward for each row, by an expression or a user's function."""
     try:
         found = np.asarray(function(columns), np.float64)
     except WaypostError:
         raise
-    except Exception as error:  # whatever a person's function does, or an expression with texts in it
+    except Exception as error:  # a user's function, or an expression with texts, can raise anything
         raise WaypostError(f"{columns.name}: the reward failed ({type(error).__name__}: {error})") from error
     if found.shape not in ((), (rows,), (rows, 1)):
         raise WaypostError(f"{columns.name}: the reward has shape {found.shape}; one number for each row is needed")
@@ -114,7 +114,7 @@ def is_text(values: np.ndarray) -> bool:
 
 
 def absent(values: np.ndarray, every: bool = False) -> Flags:
-    """Rows without a value; with `every`, those without any."""
+    """Rows with a missing value; with `every`, those without any value."""
     if is_text(values):
         return np.array([value is None or value != value for value in values], bool)
     if values.dtype.kind != "f":

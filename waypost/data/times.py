@@ -1,4 +1,4 @@
-"""Time stamps of a log: repeated ones merged, gaps cut, other rates made regular."""
+"""Time stamps of a log: merge repeated ones, cut at gaps, resample to one rate."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from waypost.errors import WaypostError
 from waypost.types import Doubles, Flags
 
 MOST_GROWTH = 100
-"""How many times as many rows a resampled log may have."""
+"""Largest factor by which resampling may multiply the rows."""
 
 
 def seconds(values: np.ndarray) -> Doubles | None:
-    """Time stamps as seconds; None for texts that are no dates."""
+    """Time stamps as seconds; None for texts that are not dates."""
     if values.dtype.kind in "Mm":
         nothing = np.isnat(values)
         unit = "datetime64[ns]" if values.dtype.kind == "M" else "timedelta64[ns]"
@@ -25,7 +25,7 @@ def seconds(values: np.ndarray) -> Doubles | None:
 
 
 def tidy(table: Table, pipeline: Pipeline, rewards: Sequence[str]) -> Table:
-    """The table with its time stamps in order: what repeats is merged, gaps are cut, other rates resampled."""
+    """The table with regular time stamps: repeated ones merged, episodes cut at gaps, resampled if asked."""
     if table.time is None:
         if pipeline.resample is not None:
             raise WaypostError(
@@ -37,7 +37,7 @@ def tidy(table: Table, pipeline: Pipeline, rewards: Sequence[str]) -> Table:
 
 
 def usual_step(table: Table) -> float | None:
-    """The median of the steps of time inside episodes; None where there are none."""
+    """The median step of time inside episodes; None if there is none."""
     assert table.time is not None
     steps = np.diff(table.time)[~table.ends[:-1]]
     steps = steps[np.isfinite(steps) & (steps > 0)]
@@ -45,7 +45,7 @@ def usual_step(table: Table) -> float | None:
 
 
 def _noted(table: Table, pipeline: Pipeline) -> Table:
-    """The table with a note about what is left as it is."""
+    """The table with notes about irregularities that are left as they are."""
     usual = usual_step(table)
     if usual is None or pipeline.resample is not None:
         return table
@@ -59,12 +59,12 @@ def _noted(table: Table, pipeline: Pipeline) -> Table:
     if uneven > 0.05:
         low, high = np.quantile(steps, (0.05, 0.95))
         said = f"steps of time inside episodes are uneven, mostly {low:.4g} to {high:.4g} s"
-        notes.append(f"{said}; --resample {usual:.4g} makes rows of one rate")
+        notes.append(f"{said}; --resample {usual:.4g} gives rows at one rate")
     return table.noting(*notes)
 
 
 def _merged(table: Table, pipeline: Pipeline) -> Table:
-    """One row for each time stamp of an episode, as far as asked for."""
+    """One row for each time stamp of an episode, as `duplicates` asks."""
     how, time = pipeline.duplicates, table.time
     assert time is not None
     same = np.append(False, np.diff(time) == 0) & ~table.starts
@@ -72,7 +72,7 @@ def _merged(table: Table, pipeline: Pipeline) -> Table:
         return table
     if how == "identical":
         same &= _copies(table)
-    # The last row of one stamp is followed by one of another.
+    # The last row of a time stamp is followed by a row of another one.
     dropped = np.append(same[1:], False) if how in ("last", "mean") else same
     if not same.any():
         return table
@@ -83,7 +83,7 @@ def _merged(table: Table, pipeline: Pipeline) -> Table:
 
 
 def _copies(table: Table) -> Flags:
-    """Rows that hold just what the one before does."""
+    """Rows that are exact copies of the row before."""
     copies = np.ones(len(table), bool)
     copies[0] = False
     for values in (*table.columns.values(), *table.marks.values()):
@@ -97,7 +97,7 @@ def _copies(table: Table) -> Flags:
 
 
 def _together(table: Table, same: Flags, means: bool) -> Table:
-    """The table with an end in each row of a time stamp that has one; with `means`, also the means of its numbers."""
+    """The table with flags shared by all rows of a time stamp; with `means`, also the means of its numbers."""
     group, columns = np.cumsum(~same) - 1, dict(table.columns)
     count = np.bincount(group)
     for name, values in table.columns.items():
@@ -109,7 +109,7 @@ def _together(table: Table, same: Flags, means: bool) -> Table:
 
 
 def _cut(table: Table, pipeline: Pipeline) -> Table:
-    """Episodes end where time leaps."""
+    """The table with episodes cut at gaps in time."""
     usual = usual_step(table)
     if usual is None or not pipeline.max_gap:
         return table
@@ -123,7 +123,7 @@ def _cut(table: Table, pipeline: Pipeline) -> Table:
 
 
 def _resampled(table: Table, step: float, rewards: Sequence[str]) -> Table:
-    """Rows at equal steps from the first of each episode: what was last known then, rewards as means in between."""
+    """Rows at equal steps from the start of each episode: the last known values, and rewards as means in between."""
     time, ends = table.time, np.flatnonzero(table.ends)
     assert time is not None
     if not np.isfinite(time).all():
@@ -137,13 +137,13 @@ def _resampled(table: Table, step: float, rewards: Sequence[str]) -> Table:
     first = np.repeat(np.append(0, np.cumsum(counts)[:-1]), counts)
     episode = np.repeat(np.arange(len(ends)), counts)
     grid = time[starts][episode] + (np.arange(counts.sum()) - first) * step
-    # Searched in one go: episodes are moved apart so that time never goes back.
+    # Episodes are moved apart so that time never goes back, and all are searched at once.
     apart = np.cumsum(np.append(0.0, time[ends] - time[starts] + 2 * step))
     shift = np.repeat(apart[:-1] - time[starts], ends - starts + 1)
     place = np.searchsorted(time + shift, grid + (apart[:-1] - time[starts])[episode] + 1e-9 * step, "right") - 1
     last = np.append(episode[1:] != episode[:-1], True)
     sampled = table.rows(place, last)
-    # From each row to the one before the next.
+    # From each row to the one before the next sampled row.
     until = np.where(last, ends[episode] + 1, np.append(place[1:], 0))
     for name in rewards:
         earned = np.append(0.0, np.cumsum(table.columns[name].astype(np.float64)))

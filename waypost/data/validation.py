@@ -1,4 +1,4 @@
-"""Checks of the arrays a Dataset is made of; an error names the data, the column and what to do."""
+"""Checks of the arrays of a Dataset; an error names the data, the column and what to do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from waypost.data.in_file import in_memory
 from waypost.errors import WaypostError
 
 BLOCK = 1 << 18
-"""Rows looked at together, so that a check of mapped data needs little memory."""
+"""Rows checked together, so that mapped data need little memory."""
 MOST_ACTIONS = 10**6
 """Discrete actions; a network has an output for each."""
 
@@ -25,10 +25,10 @@ class ActionKind:
     count: int | None
     """How many discrete actions there are; None: they are continuous."""
     declared: bool
-    """The source or a person declared it; else it was inferred from how the actions are stored."""
+    """Whether it was declared; otherwise it was inferred from how the actions are stored."""
 
     def joined(self, other: ActionKind, name: str) -> ActionKind:
-        """What holds for two data sets together: what was only inferred gives way."""
+        """The kind of two data sets together; what was declared overrides what was inferred."""
         declared = self.declared or other.declared
         counts = [kind.count for kind in (self, other) if kind.count is not None]
         certain = [kind.count for kind in (self, other) if kind.declared and kind.count is not None]
@@ -37,11 +37,11 @@ class ActionKind:
         if len(counts) < 2 and not certain:
             return ActionKind(None, declared)
         kinds = " and ".join(f"{kind.count} discrete" if kind.count else "continuous" for kind in (self, other))
-        raise WaypostError(f"{name}: {kinds} actions in different parts; say with --columns.choices how many there are")
+        raise WaypostError(f"{name}: {kinds} actions in different parts; give their number with --columns.choices")
 
 
 def printable(name: str) -> str:
-    """A name that a file brings along, with escapes for what would not be text on a screen or a page."""
+    """A name from a file, with escapes for what is not printable."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in name)
 
 
@@ -68,7 +68,7 @@ def matrix(name: str, column: str, values: np.ndarray, copy: bool, rows: int | N
 
 
 def flags(name: str, column: str, values: np.ndarray | None, rows: int, default: bool = False) -> np.ndarray:
-    """One truth value per row, after checking that the values are nothing else."""
+    """One boolean per row, after checking that the values are booleans."""
     if values is None:
         return np.full(rows, default)
     values = in_memory(np.asarray(values))
@@ -91,7 +91,7 @@ def finite(name: str, column: str, values: np.ndarray) -> None:
     if len(bad):
         where = ", ".join(map(str, bad[:5])) + (", ..." if len(bad) > 5 else "")
         raise WaypostError(
-            f"{name}: {column} are NaN or infinite in {len(bad)} of {len(values)} rows ({where}); remove or repair them"
+            f"{name}: {column} are NaN or infinite in {len(bad)} of {len(values)} rows ({where}); remove or fix them"
             " (in a table: --missing drop, hold, interpolate or mean)"
         )
 
@@ -100,7 +100,7 @@ def bad_rows(values: np.ndarray) -> NDArray[np.int64]:
     """Rows that hold a NaN or an infinity."""
     found = [np.zeros(0, np.int64)]
     for first, block in blocks(values):
-        # A finite sum has finite terms; only where it is not, every number is looked at.
+        # A finite sum has finite terms; only otherwise every number is checked.
         with np.errstate(over="ignore", invalid="ignore"):
             total = block.sum()
         if not np.isfinite(total):
@@ -114,11 +114,11 @@ def share(name: str, what: str, value: float) -> None:
 
 
 def jumps(observations: np.ndarray, next_observations: np.ndarray) -> np.ndarray:
-    """Rows after which the following row begins somewhere else than in the next state."""
+    """Rows whose next state is not the state of the following row."""
     found = np.zeros(len(observations), bool)
     for first, promised in blocks(next_observations[:-1]):
         begun = in_memory(observations[first + 1 : first + 1 + len(promised)])
-        # Few rows differ at all; only there it matters by how much.
+        # Few rows differ at all; only there the difference is measured.
         differ = np.flatnonzero((promised != begun).any(axis=1))
         with np.errstate(invalid="ignore"):
             apart = np.abs(promised[differ] - begun[differ]) > 1e-6 * (1 + np.abs(begun[differ]))
@@ -127,7 +127,7 @@ def jumps(observations: np.ndarray, next_observations: np.ndarray) -> np.ndarray
 
 
 def discrete_bounds(name: str, actions: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first and the last of so many discrete actions, after checking that the data hold no others."""
+    """The first and the last of `count` discrete actions, after checking that the data hold no others."""
     if not 2 <= count <= MOST_ACTIONS or actions.shape[1] != 1:
         raise WaypostError(
             f"{name}: {count} discrete actions in {actions.shape[1]} column{'s' if actions.shape[1] > 1 else ''}; "
@@ -135,7 +135,7 @@ def discrete_bounds(name: str, actions: np.ndarray, count: int) -> tuple[np.ndar
         )
     for first, block in blocks(actions):
         block = block[:, 0]
-        # What is not finite is left for `Dataset.checked` to find.
+        # `Dataset.checked` finds what is not finite.
         wrong = np.isfinite(block) & ((block != np.floor(block)) | (block < 0) | (block >= count))
         if wrong.any():
             row = int(wrong.argmax())
@@ -149,7 +149,7 @@ def discrete_bounds(name: str, actions: np.ndarray, count: int) -> tuple[np.ndar
 def action_bounds(
     name: str, actions: np.ndarray, low: np.ndarray | None, high: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The bounds as given; where one is missing or infinite, that of the smallest box around the data."""
+    """The bounds as given; a missing or infinite one is taken from the range of the data."""
     box = []
     for side, given, extreme in (("action_low", low, np.fmin), ("action_high", high, np.fmax)):
         reached = extreme.reduce([extreme.reduce(block, axis=0) for _, block in blocks(actions)])
@@ -165,5 +165,5 @@ def action_bounds(
         bound = np.broadcast_to(bound.astype(np.float32), actions.shape[1:])
         box.append(np.where(np.isinf(bound), reached, bound))
     if (box[0] > box[1]).any():
-        raise WaypostError(f"{name}: action_low must not be above action_high")
+        raise WaypostError(f"{name}: action_low must be at most action_high")
     return box[0], box[1]

@@ -1,4 +1,4 @@
-"""Is this installation well? Versions, extras, devices, folders, and a short training that must give equal actions.
+"""Check an installation: versions, extras, devices, folders, and a short training.
 
-Nothing here imports NumPy or JAX before it is looked at: a broken installation is what this is for.
+Nothing here imports NumPy or JAX at the top: these checks must work in a broken installation.
 """

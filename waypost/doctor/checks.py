@@ -1,4 +1,4 @@
-"""What was looked at, what was found, and what to do about it."""
+"""What was checked, what was found, and what to do about it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Level = Literal["ok", "note", "warning", "error"]
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the examination."""
+    """One checked thing."""
 
     what: str
     found: str
@@ -41,10 +41,10 @@ class Checkup:
         return {"ok": not self.problems, "sections": sections}
 
 
-def attempted(what: str, look: Callable[[], list[Check]]) -> list[Check]:
-    """What a look finds. A look that fails is itself a finding, so that the others go on."""
+def attempted(what: str, section: Callable[[], list[Check]]) -> list[Check]:
+    """The checks of a section. A section that fails becomes one failed check, so that the others still run."""
     try:
-        return look()
+        return section()
     except InterruptedRun:
         raise KeyboardInterrupt from None
     except Exception as error:

@@ -11,12 +11,12 @@ from waypost.doctor.trial import trial
 
 
 def examine(self_test: bool = True, tell: Callable[[str], None] = lambda name: None) -> Checkup:
-    """Look at everything; `tell` is called with the name of each part before it is looked at."""
-    looks = {"system": system, "packages": packages, "extras": extras, "devices": devices, "places": places}
+    """Check everything; `tell` is called with the name of each section before it runs."""
+    checks = {"system": system, "packages": packages, "extras": extras, "devices": devices, "places": places}
     if self_test:
-        looks["self-test"] = trial
+        checks["self-test"] = trial
     sections = {}
-    for name, look in looks.items():
+    for name, section in checks.items():
         tell(name)
-        sections[name] = attempted(name, look)
+        sections[name] = attempted(name, section)
     return Checkup(sections)

@@ -1,4 +1,4 @@
-"""What the machine gives: cores, memory, devices, and folders that can be written to."""
+"""The machine: cores, memory, devices, and folders that can be written to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _INSTALL_JAX = "to use it: https://docs.jax.dev/en/latest/installation.html"
 
 
 def devices() -> list[Check]:
-    """What computes: the processor, the memory, and what JAX has found."""
+    """The processor, the memory, and the devices of JAX."""
     import jax
 
     from waypost.resources import available_memory, cores, device_memory
@@ -45,7 +45,7 @@ def memory(free: int) -> Check:
 
 
 def unused_gpus(platforms: set[str], root: Path = Path("/")) -> list[Check]:
-    """A GPU that is there although JAX only sees the CPU."""
+    """GPUs that JAX does not use."""
     if platforms != {"cpu"}:
         return []
     advice = "JAX_PLATFORMS keeps JAX on the CPU" if os.environ.get("JAX_PLATFORMS") else _INSTALL_JAX
@@ -64,12 +64,12 @@ def places() -> list[Check]:
     from waypost.training.compilation import programs_folder
 
     found = [folder("data", data_folder(), "warning", "set WAYPOST_DATA to a folder that can be written to")]
-    programs = programs_folder()
+    programs, of_jax = programs_folder(), getattr(jax.config, "jax_compilation_cache_dir", None)
     if programs is not None:
         advice = "every training compiles again; set WAYPOST_CACHE to a folder that can be written to"
         found.append(folder("compiled programs", programs, "warning", advice))
-    elif jax.config.jax_compilation_cache_dir:
-        found.append(Check("compiled programs", f"{jax.config.jax_compilation_cache_dir}, as set for JAX itself"))
+    elif of_jax:
+        found.append(Check("compiled programs", f"{of_jax}, as set for JAX itself"))
     else:
         found.append(Check("compiled programs", "not kept: WAYPOST_CACHE=off", "note", "every training compiles again"))
     found.append(folder("runs", Path.cwd(), "warning", "name another folder with --out", count=False))
@@ -79,7 +79,7 @@ def places() -> list[Check]:
 
 
 def folder(what: str, path: Path, level: Level, advice: str, count: bool = True) -> Check:
-    """A folder: how much it holds, how much room there is, and the level of a finding that it cannot be written to."""
+    """Used and free space of a folder; `level` and `advice` are for one that cannot be written to."""
     from waypost.files import writable
 
     try:
@@ -101,6 +101,6 @@ def _size(count: int) -> str:
 
 
 def _xla_threads() -> int:
-    """How many threads XLA computes with, where the system says."""
+    """The number of XLA's threads, if the system says."""
     names = [file.read_text().strip() for file in Path("/proc/self/task").glob("*/comm")]
     return sum(name.startswith("tf_XLAEigen") for name in names)

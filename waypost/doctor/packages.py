@@ -1,4 +1,4 @@
-"""Which packages are installed, which extras they make up, and what is older than Waypost needs."""
+"""Installed packages and extras, and which of them are older than Waypost needs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 HIDDEN = {"all", "bench", "dev", "docs"}
-"""Extras that only sum up others, or that only developers need."""
+"""Extras that only combine others, or that only developers need."""
 _MODULES = {"markdown-it-py": "markdown_it"}
-"""Packages whose module is not called as they are."""
+"""Modules whose name differs from that of their package."""
 
 
 def system() -> list[Check]:
-    """What runs, and where it is."""
+    """Waypost, Python and the operating system."""
     return [
         Check("waypost", f"{version('waypost')} in {Path(__file__).parents[1]}"),
         Check("Python", f"{platform.python_version()}, {sys.executable}"),
@@ -80,7 +80,7 @@ def _extra(name: str) -> Check:
 
 
 def _installed(needed: Requirement) -> tuple[str, str]:
-    """The version in words, and whether it will do: a note if it is missing, a warning if it is too old."""
+    """The version in words, and the level: a note if it is missing, a warning if it is too old."""
     try:
         found = version(needed.name)
     except PackageNotFoundError:

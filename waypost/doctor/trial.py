@@ -21,7 +21,7 @@ _STATES = 100
 
 
 def trial() -> list[Check]:
-    """A saved policy must act exactly as it did before it was saved."""
+    """Train, act, save and load: the loaded policy must give exactly the same actions."""
     begun = time.perf_counter()
     import numpy as np
 

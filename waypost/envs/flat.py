@@ -1,4 +1,4 @@
-"""Environments whose observations are more than a vector, as agents read them."""
+"""Environments with Dict or Tuple observations, flattened for agents."""
 
 from __future__ import annotations
 
@@ -31,6 +31,6 @@ class Flat(VectorObservationWrapper[Any, Any, Any, Any]):
 
 
 def flat(envs: VectorEnv[Any, Any, Any], names: tuple[str, ...], task: str) -> VectorEnv[Any, Any, Any]:
-    """The environments, with observations that are vectors."""
+    """The environments, with vectors as observations."""
     space = envs.single_observation_space
     return envs if isinstance(space, spaces.Box) and len(space.shape) == 1 else Flat(envs, names, task)

@@ -1,4 +1,4 @@
-"""What tasks on a plane share: moves that stop at walls, and ways through a grid of cells."""
+"""What tasks on a plane share: moves that stop at walls, and paths through a grid of cells."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Cell = tuple[int, int]
 
 
 def slide(positions: Floats, actions: ArrayLike, speed: np.float32, is_wall: Callable[[Floats], Flags]) -> Floats:
-    """Where actions lead: x first, then y; an axis whose move would enter a wall stays as it is."""
+    """The positions after actions: x moves first, then y; a move into a wall is not made."""
     steps = np.clip(np.asarray(actions, np.float32), -speed, speed)
     moved = np.array(positions, np.float32)
     for axis in (0, 1):

@@ -1,4 +1,4 @@
-"""What there is to draw in a task on a plane."""
+"""The drawing of a task on a plane."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ class Layout:
     """Where episodes begin; None: anywhere."""
     goal: Rectangle
     river: Sequence[Rectangle] = ()
-    """What must not be entered."""
+    """Areas that must not be entered."""
     key: tuple[float, float, float] | None = None
     """x, y and the radius within which it is picked up."""

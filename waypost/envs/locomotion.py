@@ -20,7 +20,7 @@ class Body:
 
     @property
     def observation_names(self) -> tuple[str, ...]:
-        """All positions but that along the track, then all velocities."""
+        """All positions except the one along the track, then all velocities."""
         return (*self.joints[1:], *(f"{joint} velocity" for joint in self.joints))
 
 

@@ -1,8 +1,8 @@
-"""D4RL's mazes for an ant and for a point mass: maps, shortest ways through them, and the tasks in them.
+"""D4RL's mazes for an ant and for a point mass: maps, shortest paths, and the tasks in them.
 
-The bodies and walls are Gymnasium-Robotics' AntMaze and PointMaze; its coordinates are kept, with the middle of the
-maze at (0, 0). What is asked of them is D4RL's: observations as one flat vector, a fixed goal, success within 0.5
-of it. The simulator is imported when an environment is made, so that naming a task costs nothing.
+The bodies and walls are Gymnasium-Robotics' AntMaze and PointMaze, and so are the coordinates, with the middle of the
+maze at (0, 0). The tasks are D4RL's: observations as one flat vector, a fixed goal, success within 0.5 of it. The
+simulator is imported when an environment is made, so that naming a task costs nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from waypost.resources import require
 from waypost.types import Doubles, Flags, Floats
 
 RADIUS = 0.5
-"""How near the goal counts as success: D4RL's, for both bodies."""
+"""Distance to the goal that counts as success: D4RL's, for both bodies."""
 ANT_SCALE = 4.0
 """Side of a cell in an ant's maze."""
 POINT_SCALE = 1.0
@@ -37,7 +37,7 @@ POINT_SCALE = 1.0
 
 @dataclass(frozen=True)
 class Maze:
-    """A map of cells, `#` for wall, and the places D4RL gives a meaning to.
+    """A map of cells, `#` for wall, and the places D4RL uses.
 
     A cell is (row, column), counted from the upper left corner.
     """
@@ -45,11 +45,11 @@ class Maze:
     name: str
     rows: tuple[str, ...]
     ant_goal: Cell
-    """Where the ant has to go in an evaluation."""
+    """The ant's goal in an evaluation."""
     point_goal: Cell
-    """Where the point has to go in an evaluation."""
+    """The point's goal in an evaluation."""
     play_goals: tuple[Cell, ...]
-    """The hand-picked places the ant is sent to in `play` data."""
+    """The hand-picked goals of the ant in `play` data."""
     ant_steps: int
     """Longest episode of the ant."""
     point_steps: int
@@ -59,7 +59,7 @@ class Maze:
 
     @property
     def free(self) -> tuple[Cell, ...]:
-        """The cells that are not wall, row by row."""
+        """The free cells, row by row."""
         return tuple((r, c) for r, row in enumerate(self.rows) for c, mark in enumerate(row) if mark != "#")
 
     def centre(self, cell: Cell, scale: float) -> Doubles:
@@ -70,7 +70,7 @@ class Maze:
         return np.array([x, y])
 
     def cell_of(self, position: ArrayLike, scale: float) -> Cell:
-        """The cell a position lies in."""
+        """The cell of a position."""
         x, y = np.asarray(position, np.float64)
         return int(np.floor(len(self.rows) / 2 - y / scale)), int(np.floor(len(self.rows[0]) / 2 + x / scale))
 
@@ -86,7 +86,7 @@ MAZES: dict[str, Maze] = {
 
 
 def layout(maze: Maze, scale: float, start: Cell | None, goal: Cell) -> Layout:
-    """What there is to draw: a square for every wall."""
+    """The drawing: a square for every wall."""
     height, width = len(maze.rows) * scale, len(maze.rows[0]) * scale
 
     def square(cell: Cell, side: float) -> Rectangle:
@@ -109,9 +109,9 @@ def distances(maze: Maze, target: Cell) -> dict[Cell, int]:
 
 
 def next_cell(maze: Maze, cell: Cell, target: Cell) -> Cell:
-    """The cell after this one on a shortest way to the target; the target itself once there.
+    """The cell after this one on a shortest path to the target; the target itself once there.
 
-    A position measured in a wall, which a body leaning over its edge can have, is led to a free neighbour.
+    A position inside a wall, which a body leaning over its edge can have, leads to a free neighbour.
     """
     field = distances(maze, target)
     if cell == target:
@@ -121,7 +121,7 @@ def next_cell(maze: Maze, cell: Cell, target: Cell) -> Cell:
 
 
 def at_goal(positions: Floats, goal: Floats) -> Flags:
-    """Whether positions, (..., 2), count as having reached the goal."""
+    """Whether positions, (..., 2), have reached the goal."""
     return np.asarray(((positions - goal) ** 2).sum(axis=-1) <= RADIUS**2)
 
 
@@ -135,7 +135,7 @@ class MazeEnv(gym.Env[Floats, Floats]):
     body: ClassVar[str]
     scale: ClassVar[float]
     sizes: ClassVar[tuple[int, int]]
-    """Numbers of an observation and of an action."""
+    """Size of an observation and of an action."""
     ends_at_goal: ClassVar[bool]
     inner: ClassVar[tuple[str, str, dict[str, bool]]]
     """Module, class and options of Gymnasium-Robotics' environment."""
@@ -153,10 +153,10 @@ class MazeEnv(gym.Env[Floats, Floats]):
         self.action_space = gym.spaces.Box(-1.0, 1.0, self.sizes[1:], np.float32)
 
     def _make_inner(self) -> Any:
-        """Without the model file it leaves behind and without noise on the cells asked for."""
+        """Make it without leaving a model file behind and without noise on the chosen cells."""
         module, name, options = self.inner
         purpose = f"environment 'waypost/{type(self).__name__}-{self.maze.name}-v0'"
-        # Gymnasium-Robotics greets with a notice about environments that are not used here.
+        # Gymnasium-Robotics prints a notice about environments that are not used here.
         with redirect_stderr(io.StringIO()):
             for needed in ("mujoco", "gymnasium_robotics"):
                 require(needed, "mujoco", purpose)
@@ -168,7 +168,7 @@ class MazeEnv(gym.Env[Floats, Floats]):
         return inner
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Floats, dict[str, Any]]:
-        """Stand at the start, or at a position asked for."""
+        """Start at the fixed start, or at a given position."""
         super().reset(seed=seed)
         self._inner.reset(options={"goal_cell": np.array(self._goal_cell), "reset_cell": np.array(self.maze.start)})
         self.simulation.set_state(*self.start(self.np_random, (options or {}).get("position")))
@@ -177,10 +177,10 @@ class MazeEnv(gym.Env[Floats, Floats]):
 
     @abstractmethod
     def start(self, rng: np.random.Generator, position: ArrayLike | None) -> tuple[Doubles, Doubles]:
-        """Positions and velocities to begin with."""
+        """Initial positions and velocities."""
 
     def step(self, action: Floats) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
-        """Move, and see whether that is at the goal."""
+        """Move, and check whether the goal is reached."""
         self._inner.step(np.asarray(action, np.float64))
         observation, arrived = self._observe()
         return observation, float(arrived), arrived and self.ends_at_goal, False, {"success": arrived}
@@ -191,11 +191,11 @@ class MazeEnv(gym.Env[Floats, Floats]):
         return observation, bool(at_goal(observation[:2], self.goal))
 
     def render(self) -> Any:
-        """The current picture, if the environment was made to draw."""
+        """The current image, if the environment was made to render."""
         return None if self.render_mode is None else self._inner.render()
 
     def close(self) -> None:
-        """Let go of the simulator."""
+        """Close the simulator."""
         self._inner.close()
 
 
@@ -203,7 +203,7 @@ class AntMaze(MazeEnv):
     """An ant from the fixed start to the fixed goal, where the episode ends.
 
     The 29 numbers of an observation are x, y, z, orientation as a quaternion, 8 joint angles, and the velocities.
-    An ant that has fallen over is left to lie: only the goal and the time limit end an episode.
+    A fallen ant stays where it is: only the goal and the time limit end an episode.
     """
 
     body, scale, sizes, ends_at_goal = "ant", ANT_SCALE, (29, 8), True
@@ -219,7 +219,7 @@ class AntMaze(MazeEnv):
 
 
 class PointMaze(MazeEnv):
-    """A point mass from anywhere to the fixed goal; the reward is paid in every step spent there, to the time limit.
+    """A point mass from anywhere to the fixed goal; every step spent there pays the reward, up to the time limit.
 
     Observations are (x, y, x velocity, y velocity), actions forces.
     """

@@ -1,8 +1,8 @@
 """MuJoCo environments stepped as a batch: one model, a state for each environment, all cores at once.
 
-Threads call MuJoCo, which lets go of the interpreter's lock while it steps. An environment of the batch makes the same
-calls on the same numbers as the same environment of Gymnasium alone, so it does the same, bit for bit. Observations,
-rewards and ends are computed for all environments together. One whose episode is over rests until it is reset.
+Threads call MuJoCo, which releases the interpreter's lock while it steps. Each environment of the batch makes the same
+calls on the same numbers as Gymnasium's environment, so results are the same, bit for bit. Observations, rewards and
+ends are computed for all environments together. One whose episode is over is not stepped until it is reset.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ IDS = frozenset(
     [body.env_id for body in BODIES.values()]
     + [f"waypost/{kind}-{maze}-v0" for kind in ("AntMaze", "PointMaze") for maze in MAZES]
 )
-"""The environments that can be made as a batch here."""
+"""The environments that can step as a batch."""
 
 
 class Outcome(NamedTuple):
-    """What a step of all environments was worth."""
+    """The result of a step of all environments."""
 
     rewards: Doubles
     terminated: Flags
     success: Flags | None
-    """None where the task knows no goal."""
+    """None where the task has no goal."""
 
 
 class Batch(gym.vector.VectorEnv[Any, Any, Any]):
-    """Environments of one kind that step together and are reset by hand."""
+    """Environments of one kind that step together; the caller resets them."""
 
     rests = True
-    """Environments that are done need not be reset for the others to step."""
+    """The others can step before finished ones are reset."""
 
     def __init__(self, env: gym.Env[Any, Any], num_envs: int, threads: int | None = None):
-        """`env` is one such environment: its model, spaces and rules serve for all."""
+        """`env` is one such environment: all use its model, spaces and rules."""
         mujoco = require("mujoco", "mujoco", "stepping a batch")
         self._step, self._forward, self._clear = mujoco.mj_step, mujoco.mj_forward, mujoco.mj_resetData
         self.env, self.num_envs = env, num_envs
@@ -60,7 +60,7 @@ class Batch(gym.vector.VectorEnv[Any, Any, Any]):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._data = [mujoco.MjData(self.model) for _ in range(num_envs)]
-        # Views into MuJoCo's memory, which stays where it is.
+        # Views into MuJoCo's memory, whose address does not change.
         self._views = [[getattr(data, name) for data in self._data] for name in ("qpos", "qvel", "ctrl")]
         self._positions, self._velocities = np.zeros((num_envs, self.model.nq)), np.zeros((num_envs, self.model.nv))
         self._generators: list[np.random.Generator | None] = [None] * num_envs
@@ -72,7 +72,7 @@ class Batch(gym.vector.VectorEnv[Any, Any, Any]):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Start an episode everywhere, or where the option "reset_mask" says; "position" is a place for each."""
+        """Start an episode everywhere, or where the option "reset_mask" says; "position" gives a start for each."""
         if seed is None or isinstance(seed, int):
             seed = [None if seed is None else seed + i for i in range(self.num_envs)]
         mask, positions = (options or {}).get("reset_mask"), (options or {}).get("position")
@@ -91,14 +91,14 @@ class Batch(gym.vector.VectorEnv[Any, Any, Any]):
         return observations, {"success": np.zeros(self.num_envs, bool)}
 
     def step(self, actions: Any) -> tuple[Any, Doubles, Flags, Flags, dict[str, Any]]:
-        """Move everywhere but where an episode is over."""
+        """Step every environment whose episode is not over."""
         moved, actions, before = ~self._over, np.asarray(actions), self._positions.copy()
         running = np.flatnonzero(moved).tolist()
         waiting = iter(running)
         if self._pool is None:
             self._advance(waiting, actions)
         else:
-            # A thread that is free takes the next one: some take longer than others.
+            # A free thread takes the next one: some take longer than others.
             list(self._pool.map(self._advance, [waiting] * self._threads, [actions] * self._threads))
         self._elapsed += moved
         rewards, terminated, success = self.outcome(before, self._positions, self._velocities, actions)
@@ -121,23 +121,23 @@ class Batch(gym.vector.VectorEnv[Any, Any, Any]):
             self._pool.shutdown()
         self.env.close()
 
-    # -- what a kind of environment says ---------------------------------------------------------------
+    # -- what a kind of environment defines ------------------------------------------------------------
 
     @property
     def simulation(self) -> Any:
-        """Gymnasium's own environment, which has the model."""
+        """Gymnasium's own environment, which holds the model."""
         return self.env.unwrapped
 
     def before_step(self, data: Any, velocities: Doubles) -> None:
-        """What is done to a state before it is stepped."""
+        """Prepare a state before it is stepped."""
 
     def model_at(self, position: Doubles) -> Any:
-        """The model to step a state with: one that leaves out nothing a body in this position could meet."""
+        """The model to step a state with: it must hold everything a body in this position could touch."""
         return self.model
 
     @abstractmethod
     def start(self, rng: np.random.Generator, position: ArrayLike | None) -> tuple[Doubles, Doubles]:
-        """Positions and velocities to begin with."""
+        """Initial positions and velocities."""
 
     @abstractmethod
     def observe(self, positions: Doubles, velocities: Doubles) -> Any:
@@ -145,7 +145,7 @@ class Batch(gym.vector.VectorEnv[Any, Any, Any]):
 
     @abstractmethod
     def outcome(self, before: Doubles, positions: Doubles, velocities: Doubles, actions: Any) -> Outcome:
-        """What moving from `before` with these actions was worth."""
+        """The result of moving from `before` with these actions."""
 
 
 class Mazes(Batch):
@@ -167,14 +167,14 @@ class Mazes(Batch):
         return self.maze.simulation
 
     def before_step(self, data: Any, velocities: Doubles) -> None:
-        if self._is_point:  # as Gymnasium-Robotics does, or it would grow without end
+        if self._is_point:  # as Gymnasium-Robotics does, or the velocity would grow without bound
             np.clip(velocities, -5.0, 5.0, out=velocities)
             self._forward(self.model, data)
 
     def model_at(self, position: Doubles) -> Any:
-        """For an ant one with the walls around its cell only: looking for contacts with the others takes long.
+        """For an ant, one with only the walls around its cell: contacts with the others take long to check.
 
-        The nearest of the others is a cell away from it, four metres; a step takes a twentieth of a second.
+        The nearest other wall is one cell away, four metres; a step takes a twentieth of a second.
         """
         if self._is_point:
             return self.model
@@ -204,7 +204,7 @@ class Mazes(Batch):
 
 
 class Runners(Batch):
-    """Gymnasium's hoppers, half cheetahs or walkers: paid for speed, less for effort, and ended by a fall."""
+    """Gymnasium's hoppers, half cheetahs or walkers: rewarded for speed minus effort, ended by a fall."""
 
     def start(self, rng: np.random.Generator, position: ArrayLike | None) -> tuple[Doubles, Doubles]:
         rules, noise = self.simulation, self.simulation._reset_noise_scale
@@ -237,6 +237,6 @@ class Runners(Batch):
 
 
 def make(env_id: str, num_envs: int, threads: int | None = None) -> Batch:
-    """So many environments of an id, on so many threads; by default one for each core."""
+    """That many environments of an id, on that many threads; by default one per core."""
     env = make_one(env_id)
     return (Mazes if isinstance(env.unwrapped, MazeEnv) else Runners)(env, num_envs, threads)

@@ -1,4 +1,4 @@
-"""Making environments: MuJoCo is imported only now, and what is missing or wrong is said in one line."""
+"""Make environments: MuJoCo is imported only now, and a failure is one line."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ def make(env_id: str) -> gym.Env[Any, Any]:
 
 @contextmanager
 def making(env_id: str) -> Iterator[None]:
-    """While an environment is made, MuJoCo does not say that some models are written in an older way.
+    """While an environment is made, MuJoCo does not warn about models in an older format.
 
-    Otherwise it says so on the screen and in a MUJOCO_LOG.TXT in the current folder. Warnings while a simulation runs
-    stay.
+    Otherwise it warns on the screen and in a MUJOCO_LOG.TXT in the current folder. Warnings during a simulation stay.
     """
     spec = gym.registry.get(env_id)
     with ExitStack() as afterwards:

@@ -1,10 +1,10 @@
-"""A corridor in the shape of a T, the smallest task where joining two recorded halves is the only way.
+"""A corridor in the shape of a T, the smallest task that needs stitching of two recorded halves.
 
 The bar runs from the west end to the east end, the stem from its middle up to the goal. At the east end the bar turns
 up into a niche, where the task starts. Most recorded journeys go down from there and west past the junction; the others
-come from the west and turn up to the goal. None goes from the start to the goal. A method that values states joins the
-halves at the junction; one that copies actions continues to the west. The best recorded journeys never saw the east:
-above the bar they only go up, and a method that copies only them stays in the niche.
+come from the west and turn up to the goal. None goes from the start to the goal. A method with a value function joins
+the halves at the junction; one that copies actions continues to the west. The best recorded journeys never saw the
+east: above the bar they only go up, and a method that copies only them stays in the niche.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def is_free(positions: Floats) -> Flags:
 
 
 def move(positions: Floats, actions: Floats) -> Floats:
-    """Where actions lead."""
+    """The positions after actions."""
     return slide(positions, actions, SPEED, lambda tried: ~is_free(tried))
 
 

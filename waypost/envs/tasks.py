@@ -1,4 +1,4 @@
-"""What a name on the command line means for evaluation: environment, scores, reward convention, protocol."""
+"""Tasks by name: environment, scores, reward convention and protocol of an evaluation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Protocol:
     seed: int = 12_345
     """Seed of the evaluation's environments: episode j starts from seed + j."""
     workers: int = 0
-    """Processes that step environments which have no batch form of their own; 0 = this one does, one by one."""
+    """Processes that step environments without a batch form; 0 = this process steps them one by one."""
 
     def __post_init__(self) -> None:
         conform_fields(self)
@@ -55,22 +55,22 @@ OPTIONS = {
     "seed": "evaluation_seed",
     "workers": "evaluation_workers",
 }
-"""What the fields of `Protocol` are called in commands."""
+"""Names of the fields of `Protocol` in commands."""
 
 
 Factory = Callable[[], gym.Env[Any, Any]]
 Stepping = Literal["vector", "simulation", "sync"]
 """How environments step together.
 
-vector      the environment has a batch form of its own that takes `autoreset_mode`
-simulation  a batch of MuJoCo's, `waypost.envs.native`
-sync        one after the other, or each in a process of its own
+vector      the environment has its own batch form, which takes `autoreset_mode`
+simulation  a batch of MuJoCo environments, `waypost.envs.native`
+sync        one after the other, or each in its own process
 """
 
 
 @dataclass(frozen=True)
 class Task:
-    """One thing to be good at."""
+    """What policies are evaluated on."""
 
     name: str
     env_id: str
@@ -78,7 +78,7 @@ class Task:
     suite: str | None = None
     """Which benchmark a score belongs to; `common_suite` refuses to compare scores of different ones.
 
-    waypost  environments of our own        replica  data remade here, Gymnasium's and our environments
+    waypost  environments of our own        replica  data recorded here, Gymnasium's and our environments
     d4rl, minari, ogbench                   theirs
     """
     reference: tuple[float, float] | None = None
@@ -86,19 +86,19 @@ class Task:
     convention: Convention = "recorded"
     protocol: Protocol = Protocol()
     goal: tuple[float, ...] | None = None
-    """Where to go, for tasks that can say it: the first columns of an observation there."""
+    """The goal, for tasks that have one: the first columns of an observation there."""
     layout: Callable[[], Layout] | None = None
-    """What to draw, for tasks on a plane."""
+    """The drawing, for tasks on a plane."""
     stepping: Stepping = "sync"
     factory: Factory | None = None
-    """Makes one environment, where it comes from Python and not from Gymnasium's registry."""
+    """Makes one environment, if it is not in Gymnasium's registry."""
     names: tuple[str, ...] = ()
-    """What the agent calls the columns of its observations; parts of a Dict are put in this order."""
+    """The agent's names for the columns of its observations; parts of a Dict are put in this order."""
 
     def make(self, environments: int, workers: bool = False) -> gym.vector.VectorEnv:
-        """That many environments stepping together; the caller resets each one when it is done.
+        """That many environments that step together; the caller resets each one when it is done.
 
-        With `workers` those that would step one after the other in this process get a process each.
+        With `workers`, environments that would step one by one in this process get a process each.
         """
         return flat(self._make(environments, workers), self.names, self.name)
 
@@ -115,13 +115,13 @@ class Task:
             if self.stepping == "simulation":
                 return native.make(self.env_id, environments)
             if workers:
-                # A copy of this process would have JAX's locks in it, but not the threads that hold them.
+                # A forked process would hold JAX's locks, but not the threads that release them.
                 return gym.make_vec(self.env_id, environments, "async", vector_kwargs={**by_hand, "context": "spawn"})
             return gym.make_vec(self.env_id, environments, "sync", vector_kwargs=by_hand)
 
     @property
     def horizon(self) -> int | None:
-        """Steps of the longest episode, where there is a limit."""
+        """Steps of the longest episode, if there is a limit."""
         return gym.spec(self.env_id).max_episode_steps
 
     def score(self, returns: np.ndarray | float) -> Any:
@@ -185,10 +185,10 @@ OWN: dict[str, Task] = {}
 
 
 def task(name: str | Factory) -> Task:
-    """The task of that name, or an unscored one for any registered Gymnasium environment.
+    """The task of that name, or one without scores for any registered Gymnasium environment.
 
     "module:id" imports the module first, which registers the environment. A function or class that makes an
-    environment is a task, too, and known by its name from then on.
+    environment is also a task, and known by its name from then on.
     """
     if not isinstance(name, str):
         return _own(name)
@@ -222,9 +222,9 @@ def _own(factory: Any) -> Task:
 
 
 def common_suite(suites: Iterable[str | None]) -> str:
-    """The suite that scores about to be compared belong to; refused where they are of different ones, or of none.
+    """The common suite of scores that are to be compared; an error if they have different ones, or none.
 
-    A hopper of D4RL, of Gymnasium v5 and of Minari are three hoppers: 80 on one says nothing about 80 on another.
+    D4RL's hopper, Gymnasium's v5 and Minari's are three tasks: 80 on one says nothing about 80 on another.
     """
     found = sorted({suite or "no suite" for suite in suites})
     if len(found) != 1 or found[0] == "no suite":

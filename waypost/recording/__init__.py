@@ -1,4 +1,4 @@
-"""Data recorded here, by controllers and policies acting in our environments; `load` knows their names."""
+"""Data recorded by controllers and policies in Waypost's environments; `load` knows their names."""
 
 from __future__ import annotations
 

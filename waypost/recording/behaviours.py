@@ -1,8 +1,8 @@
 """The policies that act in the replicas: small networks stored with the package, run in NumPy.
 
-Each file `weights/BODY.safetensors` holds the actors of one SAC training, or of a few, at several moments:
+Each file `weights/BODY.safetensors` holds the actors of one or a few SAC trainings after several numbers of steps, as
 tensors `STEPS/w0`, `STEPS/b0`, ... `STEPS/b2` of a ReLU network from the observation to (mean, log_std).
-`scripts/train_behaviours.py` made them.
+`scripts/train_behaviours.py` trained them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Layer(NamedTuple):
     biases: Floats
 
     def __call__(self, inputs: Floats) -> Floats:
-        # Not a matrix product: its library splits the sum over as many threads as it likes, and the last bits of an
-        # action, so in time the whole episode, would depend on the machine's load settings.
+        # Not a matrix product: its library splits the sum over any number of threads, so the last bits of an action,
+        # and in time the whole episode, would depend on the machine.
         return np.einsum("oi,...i->...o", self.weights, inputs) + self.biases
 
 
@@ -40,7 +40,7 @@ class Behaviour(NamedTuple):
         return len(self.layers[-1].biases) // 2
 
     def act(self, observations: Floats, noise: Floats | None) -> Floats:
-        """tanh(mean + std * noise), or tanh(mean) without noise; a row's action does not depend on the others'."""
+        """tanh(mean + std * noise), or tanh(mean) without noise; a row's action does not depend on other rows."""
         first, second, last = self.layers
         hidden = np.maximum(second(np.maximum(first(observations), 0)), 0)
         mean, log_std = np.split(last(hidden), 2, axis=-1)
@@ -51,7 +51,7 @@ class Behaviour(NamedTuple):
 
 @cache
 def behaviour(body: str, steps: int) -> Behaviour:
-    """The actor of that body after that many steps of its training."""
+    """The actor of a body after that many steps of training."""
     tensors = _tensors(body)
 
     def layer(i: int) -> Layer:
@@ -69,6 +69,6 @@ def behaviour(body: str, steps: int) -> Behaviour:
 def _tensors(body: str) -> dict[str, Floats]:
     resource = files("waypost.recording") / "weights" / f"{body}.safetensors"
     if not resource.is_file():
-        raise WaypostError(f"no behaviours of {body} are stored with this installation of Waypost; install it again")
+        raise WaypostError(f"the behaviours of {body} are missing from this installation of Waypost; install it again")
     with as_file(resource) as path:
         return load_file(path)

@@ -1,4 +1,4 @@
-"""Who acts while a replica is recorded, and where: bodies with their policies, an ant or a point mass on its way."""
+"""What acts while a replica is recorded: bodies with their policies, and an ant or a point mass on a route."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from waypost.types import Floats
 Position = NDArray[np.float64]
 
 ANT_STEPS = 2_600_000
-"""Steps of training after which the ant's policy was stored."""
+"""Steps of training of the ant's stored policy."""
 NOISE = 0.2
-"""Standard deviation of what is added to the actions in mazes: D4RL's."""
+"""Standard deviation of the action noise in mazes: D4RL's."""
 SPREAD = 0.25
-"""How far from a cell's centre an ant starts and is sent to, in cells."""
+"""Distance of an ant's start and goal from a cell's centre, in cells."""
 JITTER = 0.125
-"""How far from a cell's centre a waypoint may lie, in cells."""
+"""Largest distance of a waypoint from a cell's centre, in cells."""
 PASSED = 0.2
-"""How near a waypoint counts as having passed it, in cells."""
+"""Distance within which a waypoint counts as passed, in cells."""
 STIFFNESS, DAMPING = 10.0, 1.0
 """Gains of the point's controller on distance and velocity."""
 POINT_REACHED = 0.1
-"""How near its target the point chooses another."""
+"""Distance to its target at which the point chooses another."""
 
 
 class Actor:
@@ -41,13 +41,13 @@ class Actor:
     rng: np.random.Generator
 
     def begin(self) -> Position | None:
-        """Before an episode: where it is to begin, or None for wherever the environment lets it."""
+        """The start of the next episode, or None for the environment's own."""
         return None
 
     @classmethod
     @abstractmethod
     def act(cls, actors: Sequence[Self], observations: Floats) -> Floats:
-        """The next action of each, who are of one kind; all but the random numbers is computed for all at once."""
+        """The next action of each of several controllers of one kind, computed together except for random numbers."""
 
     def arrived(self, observation: Floats) -> bool:
         """Whether recording stops here although the task continues."""
@@ -56,12 +56,12 @@ class Actor:
 
 @dataclass
 class Runner(Actor):
-    """A body's policy after some steps of training, or before any uniform random actions."""
+    """A body's policy after some steps of training; after 0 steps, uniform random actions."""
 
     body: str
     steps: int
     mean: bool
-    """Whether the policy acts with its mean instead of drawing actions."""
+    """Whether the policy acts with its mean instead of sampling actions."""
     rng: np.random.Generator
 
     @classmethod
@@ -74,9 +74,9 @@ class Runner(Actor):
 
 
 class Route:
-    """A shortest way through a maze to a place, by points near the centres of its cells.
+    """A shortest path through a maze to a target, by points near the centres of its cells.
 
-    The points are drawn again for every route, so that many routes cover the floor and not only its middle line.
+    The points are sampled again for every route, so that many routes cover the floor, not only the centre line.
     """
 
     def __init__(self, maze: Maze, scale: float, goal: Position, rng: np.random.Generator) -> None:
@@ -88,7 +88,7 @@ class Route:
         self.next: Cell | None = None
 
     def aim(self, position: Position) -> Position:
-        """Where to head for from here; off the way, a new one begins."""
+        """The point to head for from here; off the path, a new one begins."""
         here = self.maze.cell_of(position, self.scale)
         if self.next is None or here not in (self.next, *neighbours(self.next)):
             self.next = next_cell(self.maze, here, self.target)
@@ -99,24 +99,24 @@ class Route:
 
 @dataclass
 class Ant(Actor):
-    """The ant sent from one of some cells to another of some cells, or from the fixed start to the fixed goal."""
+    """The ant on its way from one of some cells to one of others, or from the fixed start to the fixed goal."""
 
     maze: Maze
     starts: tuple[Cell, ...]
     goals: tuple[Cell, ...]
     homing: float
-    """Share of the journeys that go to the evaluation's goal, wherever they begin."""
+    """Share of the journeys that go to the evaluation's goal, wherever they start."""
     rng: np.random.Generator
     route: Route = field(init=False)
 
     def begin(self) -> Position | None:
-        """Choose where from and where to; without a choice the environment's own start and goal."""
+        """Choose start and goal; without a choice, the environment's own."""
         home = self.maze.centre(self.maze.ant_goal, ANT_SCALE)
         if not self.starts:
             self.route = Route(self.maze, ANT_SCALE, home, self.rng)
             return None
         start = self.starts[self.rng.integers(len(self.starts))]
-        # Without a share no number is drawn: the mazes that have none keep their bytes.
+        # Without a share no random number is drawn: data without one keep their bytes.
         if self.homing and self.rng.random() < self.homing:
             goal = home
         else:
@@ -127,7 +127,7 @@ class Ant(Actor):
 
     @classmethod
     def act(cls, actors: Sequence[Self], observations: Floats) -> Floats:
-        """What the behaviour does towards the next point of each route, and noise."""
+        """The behaviour's action towards the next point of each route, with noise."""
         policy, positions = behaviour("ant", ANT_STEPS), observations[:, :2].astype(np.float64)
         away = (
             np.stack([each.route.aim(position) for each, position in zip(actors, positions, strict=True)]) - positions
@@ -146,7 +146,7 @@ class Ant(Actor):
 
 @dataclass
 class Point(Actor):
-    """The point mass pushed from one random target to the next, for as long as the episode lasts."""
+    """The point mass pushed from one random target to the next until the episode ends."""
 
     maze: Maze
     rng: np.random.Generator
@@ -176,27 +176,27 @@ def _near(position: NDArray[Any], place: Position, distance: float) -> bool:
 
 
 class Scene(NamedTuple):
-    """An environment and who acts in it."""
+    """An environment and the controller in it."""
 
     key: str
-    """What the seeds of its units are derived from: with another key the same seed gives other data."""
+    """The key from which the seeds of its units are derived: with another key the same seed gives other data."""
     env_id: str
     actor: Callable[[np.random.Generator], Actor]
 
 
 def running(body: str, steps: int, mean: bool = False) -> Scene:
-    """A body moved by its policy after some steps of training, or before any by random actions."""
+    """A body moved by its policy after some steps of training; after 0 steps, by random actions."""
     key = f"{body}/{steps}/{'mean' if mean else 'drawn'}"
     return Scene(key, BODIES[body].env_id, partial(Runner, body, steps, mean))
 
 
 def ant_travelling(name: str, journeys: str, homing: float = 0.0) -> Scene:
-    """The ant on its way through a maze, chosen as in D4RL.
+    """The ant on journeys through a maze, chosen as in D4RL.
 
     fixed    from the start to the goal of the evaluation
     play     from any cell to one of a few hand-picked ones
     diverse  from any cell to any other
-    No journey begins in the cell of the evaluation's goal; of `play` and `diverse` a share `homing` goes to it.
+    No journey starts in the cell of the evaluation's goal. In `play` and `diverse`, a share `homing` goes to it.
     """
     maze = MAZES[name]
     goals = {"fixed": (), "play": maze.play_goals, "diverse": maze.free}[journeys]

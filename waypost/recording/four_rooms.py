@@ -18,21 +18,21 @@ Policy = Callable[[Floats], NDArray[np.float64]]
 
 TRANSITIONS = 100_000
 REACHED = 0.3
-"""How near the target an episode of the controller ends."""
+"""Distance to the target at which an episode of the controller ends."""
 NOISE = 0.03
 """Standard deviation of the controller's action noise."""
 RANDOM_STEPS = 100
 """Length of an episode of the random policy."""
 JITTER = 0.45
-"""How far from a cell's centre a waypoint may lie."""
+"""Largest distance of a waypoint from a cell's centre."""
 BATCH = 256
-"""Episodes run side by side; part of what a seed stands for."""
+"""Episodes run in parallel; a seed gives other data with another number."""
 
 _NEIGHBOURS = np.array([(1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1)])
 
 
 class Episodes(NamedTuple):
-    """Episodes run side by side; only the first `lengths` steps of each belong to it."""
+    """Episodes run in parallel; only the first `lengths` steps of each belong to it."""
 
     positions: Floats
     """(episodes, steps + 1, 2)"""
@@ -46,7 +46,7 @@ class Episodes(NamedTuple):
 def record(
     variant: str = rooms.Variant.PLAIN, transitions: int | None = None, progress: Count | None = None, seed: int = 0
 ) -> Dataset:
-    """Collect the data, by default all of them, and label them for a task."""
+    """Record the data, by default all of them, and label them for a task."""
     variant = rooms.Variant(variant)
     return label(collect(TRANSITIONS if transitions is None else transitions, seed, progress=progress), variant)
 
@@ -81,9 +81,9 @@ def collect(
 def controller_episodes(rng: np.random.Generator, count: int) -> Episodes:
     """Episodes from anywhere to anywhere along a shortest path, with noise on the actions.
 
-    The controller aims at a point in the next cell, itself drawn again in every episode so that the data cover the
-    floor. Which way it prefers where several are equally short is drawn as well. It takes a diagonal only where
-    both cells beside it are free, so that the straight line never meets a corner.
+    The controller aims at a point in the next cell. The point is sampled again in every episode, so that the data
+    cover the floor. Among equally short paths it chooses at random. It takes a diagonal only where both cells beside
+    it are free, so that the straight line never meets a corner.
     """
     starts, targets = rooms.free_positions(rng, count), rooms.free_positions(rng, count)
     every, shape = np.arange(count), rooms.WALLS.shape
@@ -134,7 +134,7 @@ def _run(starts: Floats, policy: Policy, steps: int, targets: Floats | None = No
 
 
 def _rows(episodes: Episodes, least: int) -> tuple[np.ndarray, ...]:
-    """Observations, actions, next observations and ends of as many whole episodes as give at least so many rows."""
+    """Observations, actions, next observations and ends of the first episodes with at least `least` rows."""
     enough = np.searchsorted(np.cumsum(episodes.lengths), least) + 1
     positions, actions, lengths, _ = (values[:enough] for values in episodes)
     step = np.arange(actions.shape[1])
@@ -144,7 +144,7 @@ def _rows(episodes: Episodes, least: int) -> tuple[np.ndarray, ...]:
 
 @cache
 def _passable() -> Flags:
-    """For each cell and neighbour, whether the straight way there is free, (19, 19, 8)."""
+    """For each cell and neighbour, whether the straight line there is free, (19, 19, 8)."""
     passable = np.zeros((*rooms.WALLS.shape, len(_NEIGHBOURS)), bool)
     for x, y in np.argwhere(~rooms.WALLS):
         for k, (dx, dy) in enumerate(_NEIGHBOURS):
@@ -155,11 +155,11 @@ def _passable() -> Flags:
 def label(dataset: Dataset, variant: str) -> Dataset:
     """The data as a task sees them, with its rewards and terminals.
 
-    Rows that begin where the task is already over are left out: nothing moves on from inside a river or the goal.
-    Inside the goal every row would be an end, its step as likely to lead one way as the other, and a guide fitted
-    to many such rows stands still beside the goal.
+    Rows that begin where the task is already over are left out: the task does not continue inside a river or the goal.
+    Inside the goal every row would be an end with a step in a random direction, and a guide fitted to many such rows
+    stands still beside the goal.
     For the key task every episode appears twice, once starting without the key and once holding it: how (x, y)
-    moves does not depend on the key, so both are true.
+    moves does not depend on the key, so both are valid.
     """
     variant = rooms.Variant(variant)
     if dataset.observation_size != 2:
@@ -172,7 +172,7 @@ def label(dataset: Dataset, variant: str) -> Dataset:
 
 
 def _with_key(dataset: Dataset) -> Dataset:
-    """Every episode with the key as it is found on the way, then every episode with the key in hand."""
+    """Every episode with the key found on the way, then every episode holding the key from the start."""
     starts = dataset.episode_starts
     first = np.zeros(len(dataset), bool)
     first[starts] = True

@@ -1,8 +1,7 @@
-"""D4RL's data sets remade on the spot, by its recipes, with policies that come with the package.
+"""D4RL's data sets recorded locally, by its recipes, with policies that come with the package.
 
-A replica is recorded in stages, one for each policy that acts in it, and each stage in units of whole episodes. A unit
-draws everything from its own seed, so the same name, number and seed give the same bytes however many processes
-share the units out.
+A replica is recorded in stages, one for each policy, and each stage in units of whole episodes. A unit draws everything
+from its own seed, so the same name, number and seed give the same bytes with any number of processes.
 """
 
 from __future__ import annotations
@@ -29,28 +28,28 @@ from waypost.schema import conform
 from waypost.types import Count
 
 UNIT = 5_000
-"""Transitions of a unit, not counting the rest of its last episode; part of what a seed stands for."""
+"""Transitions of a unit, not counting the rest of its last episode; a seed gives other data with another number."""
 TOGETHER = 8
-"""Units of one worker that step together at most."""
+"""Most units of one worker that step together."""
 
 
 @dataclass(frozen=True)
 class Replica:
-    """How a data set is remade."""
+    """How a data set is recorded again."""
 
     name: str
     summary: str
     transitions: int
-    """As many as D4RL's has."""
+    """D4RL's number of transitions."""
     stages: tuple[tuple[float, Scene], ...]
-    """The share of the transitions and who records them, in their order."""
+    """Shares of the transitions and the setting that records each, in order."""
     observation_names: tuple[str, ...]
     notes: tuple[str, ...] = ()
-    """Where it departs from D4RL's recipe."""
+    """How it differs from D4RL's recipe."""
 
     @property
     def row_size(self) -> int:
-        """About how many bytes a transition takes in a file: two states, an action and what happened."""
+        """Approximate bytes of a transition in a file: two states, an action, reward and flags."""
         return 4 * (2 * len(self.observation_names) + 8)
 
 
@@ -58,10 +57,10 @@ CATALOGUE: dict[str, Any] = tomllib.loads(Path(__file__).with_name("catalogue.to
 
 
 def _replay(body: str, moments: range, begin: int = 0, medium: float = 0.0) -> tuple[tuple[float, Scene], ...]:
-    """Each moment stands for the part of the training nearest to it; before the first, actions are random.
+    """Each stored policy stands for the nearest part of the training; before the first, actions are random.
 
-    What lies before the step `begin` is left out, as from a buffer that has forgotten it. `medium` is a share that the
-    medium policy records in addition, as if the training had stayed there.
+    Steps before `begin` are left out, as from a buffer that has dropped them. `medium` is an additional share recorded
+    by the medium policy, as if the training had stayed there.
     """
     steps = (0, *moments)
     edges = [0.0, *((a + b) / 2 for a, b in pairwise(steps)), float(steps[-1])]
@@ -98,7 +97,7 @@ def _catalogue(bodies: Any, kinds: Any, ant: Any, point: Any, notes: Any, names:
 
 
 REPLICAS: dict[str, Replica] = {replica.name: replica for replica in _catalogue(**CATALOGUE)}
-"""Every data set that can be remade, by D4RL's name without the version."""
+"""Every replica, by D4RL's name without the version."""
 
 
 def replica_named(name: str) -> Replica:
@@ -111,10 +110,10 @@ def replica_named(name: str) -> Replica:
 def collect(
     name: str, transitions: int | None = None, seed: int = 0, workers: int | None = None, progress: Count | None = None
 ) -> Dataset:
-    """Exactly that many transitions, by default as many as D4RL has; every next state is the one that followed.
+    """Exactly that many transitions, by default as many as D4RL has; every next state is real.
 
     Only the last episode of a stage is cut short, and counts as a timeout. `workers` processes share the work, by
-    default one per core; the result does not depend on them. `progress(done, total)` is called as it grows.
+    default one per core; the result does not depend on them. `progress(done, total)` is called along the way.
     """
     replica = replica_named(name)
     total = replica.transitions if transitions is None else transitions
@@ -131,10 +130,10 @@ def collect(
     columns: dict[str, Any] = {}
 
     def requests() -> Iterator[Request]:
-        """Units as long as a stage needs them: they run to the end of an episode, so the last ones may not be."""
+        """Units while a stage needs them: each runs to the end of an episode, so fewer may be needed than planned."""
         for stage, (start, end) in enumerate(pairwise(edges)):
             leasts = [min(UNIT, end - first) for first in range(start, end, UNIT)]
-            # In two goes at least, to show how far it is; a small set may leave a stage without a row.
+            # In at least two rounds, to show progress; a small set may leave a stage without a row.
             together = max(1, min(TOGETHER, -(-len(leasts) // (2 * workers))))
             for unit in range(0, len(leasts), together):
                 if free[stage] < end:
@@ -160,7 +159,7 @@ def collect(
 
 
 def _empty(name: str, total: int, like: Arrays) -> Arrays:
-    """Columns of so many rows, if there is the memory for them."""
+    """Columns with that many rows, if they fit in memory."""
     needed = sum(total * values[:1].nbytes for values in like.values())
     if needed > available_memory():
         raise WaypostError(f"{name}: {total} transitions take {needed / 1e9:.1f} GB of memory; ask for fewer")
@@ -168,10 +167,10 @@ def _empty(name: str, total: int, like: Arrays) -> Arrays:
 
 
 def record_units(name: str, stage: int, unit: int, seed: int, leasts: list[int]) -> Arrays:
-    """The columns of consecutive units, which step together: of each whole episodes until there are so many rows."""
+    """The columns of consecutive units that step together: each records whole episodes until it has enough rows."""
     _, scene = replica_named(name).stages[stage]
     count, scene_number = len(leasts), crc32(scene.key.encode())
-    # By who acts, not by whose data it is: medium-expert begins as medium does, as in D4RL.
+    # By setting, not by data set: medium-expert begins with the rows of medium, as in D4RL.
     seeds = [np.random.SeedSequence(seed, spawn_key=(scene_number, unit + i)) for i in range(count)]
     generators = [np.random.default_rng(each) for each in seeds]
     reset_seeds: list[int | None] = [int(rng.integers(2**31)) for rng in generators]

@@ -184,7 +184,7 @@ def test_every_bad_number_is_an_error_with_its_rows_and_columns(value: float) ->
     assert "observations" in errors[0].text
     assert "(observation 3, observation 4)" in errors[0].text
     assert "(action 1)" in errors[1].text
-    assert str(errors[0]).endswith("remove or repair them (rows 17, 130)")
+    assert str(errors[0]).endswith("remove or fix them (rows 17, 130)")
     assert str(errors[1]).endswith("(row 7)")
     assert str(errors[2]).endswith("(rows 2, 3, 5, 7, 11, ...)")
     with pytest.raises(WaypostError):
@@ -309,7 +309,7 @@ def test_actions_that_look_discrete_are_doubted_until_somebody_says_what_they_ar
     assert slugs(found) == {"discrete-actions", "saturated-actions"}
     assert "actions look discrete, 0 to 4, and are read as continuous" in found.findings[0].text
     assert (
-        "say --columns.choices 5 (in Python: data.with_action_count(5)), else --columns.choices 0"
+        "use --columns.choices 5 (in Python: data.with_action_count(5)), else --columns.choices 0"
         in found.findings[0].text
     )
     assert len(doubts(doubtful)) == 1

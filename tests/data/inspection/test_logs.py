@@ -63,7 +63,7 @@ def test_sentinels_are_found_by_their_repetition(number: float) -> None:
     faulty = replace(plant(), observations=states)
     finding = found(faulty, "sentinels")
     assert f"--missing-values heat={number:g}" in finding.text
-    assert any("sentinels" not in doubt and "stand for 'missing'" in doubt for doubt in doubts(faulty))
+    assert any("sentinels" not in doubt and "mean 'missing'" in doubt for doubt in doubts(faulty))
 
 
 def test_numbers_far_away_that_never_repeat_are_no_sentinels() -> None:

@@ -1,4 +1,4 @@
-"""The formats data are read from and written to: one module each, imported when it is needed."""
+"""The formats of data: one module each, imported when it is needed."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Format:
     """What a file is, in words."""
     suffixes: tuple[str, ...]
     module: str
-    """The module here, with `read`, `task` and `write`; the extra that brings what it needs has the same name."""
+    """The module in this folder, with `read`, `task` and `write`; the extra it needs has the same name."""
     needs: str | None = None
     """The package it needs."""
     writes: bool = True
 
     def code(self, purpose: str) -> Any:
-        """The module, or an error that says which extra is missing and for which purpose."""
+        """The module, or an error that names the missing extra and the purpose."""
         if self.needs is not None:
             require(self.needs, self.module, f"{purpose} {self.title}")
         return import_module(f"{__name__}.{self.module}")
@@ -45,14 +45,14 @@ class Format:
     def read(
         self, path: Path, columns: Columns, pipeline: Pipeline | None = None, reward: Reward | None = None
     ) -> Dataset:
-        """The data, with actions discrete or continuous as `columns` say; NaN may still be in them."""
+        """The data, with discrete or continuous actions as `columns` say; they may hold NaN."""
         code = self.code(f"{path}: reading")
         with self._reading(path):
             return columns.declared(code.read(path, columns, pipeline or Pipeline(), reward))
 
     @contextmanager
     def fields(self, path: Path, pipeline: Pipeline) -> Iterator[Fields]:
-        """How to get the array of each field of a file; nothing for formats whose fields have fixed roles."""
+        """A function for the array of each field of a file; empty for formats with fixed roles."""
         code = self.code(f"{path}: reading")
         with self._reading(path):
             if not hasattr(code, "opened"):
@@ -62,7 +62,7 @@ class Format:
                 yield fields
 
     def task(self, path: Path) -> str | None:
-        """The task the rewards belong to, without reading the rows."""
+        """The task of the rewards, without reading the rows."""
         code = self.code(f"{path}: reading")
         with self._reading(path):
             return code.task(path)
@@ -90,25 +90,25 @@ FILES = (
 BY_SUFFIX = {suffix: each for each in FILES for suffix in each.suffixes}
 SUFFIXES = ", ".join(BY_SUFFIX)
 TABLE = Format("a table", "a table", (), "tables", "pyarrow")
-"""Of pandas or pyarrow, in memory."""
+"""Tables of pandas or pyarrow, in memory."""
 MINARI = Format("Minari", "a Minari data set", (), "minari", "minari")
 """A folder, not a file."""
 
 
 def suffix_of(path: Path) -> str:
-    """What the name of a file ends in, with what comes before .gz and .zst."""
+    """The suffix of a file, with the one before .gz and .zst."""
     suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
     return "".join(suffixes) if suffixes and suffixes[-1] in PACKED else path.suffix.lower()
 
 
 def minari_folder(path: Path) -> Path | None:
-    """The folder with a Minari set's files: the one named, or `data` inside it; None if neither is one."""
+    """The folder of a Minari set's files: the one named, or `data` inside it; None if neither is one."""
     return next((folder for folder in (path / "data", path) if (folder / "metadata.json").is_file()), None)
 
 
 @contextmanager
 def writing(path: str | Path) -> Iterator[None]:
-    """What goes wrong with the disk names the path that was asked for, not a temporary one."""
+    """Errors of the disk name the path that was asked for, not a temporary one."""
     try:
         yield
     except OSError as error:
@@ -116,7 +116,7 @@ def writing(path: str | Path) -> Iterator[None]:
 
 
 def inside(folder: Path, entry: Path) -> Path:
-    """The entry of a folder of data, unless it is a link to somewhere else: a folder given away holds its own data."""
+    """The entry of a folder of data; a link that leads out of it is refused."""
     if not entry.resolve().is_relative_to(folder.resolve()):
-        raise WaypostError(f"{entry}: is a link that leads out of the folder; put the file itself there")
+        raise WaypostError(f"{entry}: is a link that leads out of the folder; copy the file itself")
     return entry

@@ -1,4 +1,4 @@
-"""What formats share: arrays with one entry per row, by our own, D4RL's or OGBench's conventions."""
+"""What formats share: arrays with one entry per row, in Waypost's, D4RL's or OGBench's conventions."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from waypost.data.table import Reward
 from waypost.data.validation import MOST_ACTIONS
 
 MARK = "waypost"
-"""What the facts are called in a file of ours; without them it is somebody else's."""
+"""Name of the facts in a file written by Waypost; other files have none."""
 ROWS = ("observations", "actions", "rewards", "next_observations", "terminals", "timeouts", "next_valid")
-"""The arrays a file of ours holds, one entry per row."""
+"""The arrays of a file written by Waypost, one entry per row."""
 BOUNDS = ("action_low", "action_high")
 
 
 def readers(
     opened: Callable[[Path, Pipeline], AbstractContextManager[tuple[Fields, Any]]],
 ) -> tuple[Callable[[Path, Columns, Pipeline, Reward | None], Dataset], Callable[[Path], str | None]]:
-    """How files are read, and their task without the rows, where `opened` gives a file's arrays and facts."""
+    """The functions `read` and `task` of a format, where `opened` gives a file's arrays and facts."""
 
     def read(path: Path, columns: Columns, pipeline: Pipeline, reward: Reward | None) -> Dataset:
         with opened(path, pipeline) as (arrays, facts):
@@ -42,7 +42,7 @@ def readers(
 def from_arrays(
     arrays: Fields, columns: Columns, name: str, facts: Any, pipeline: Pipeline, reward: Reward | None
 ) -> Dataset:
-    """A Dataset of a file's arrays; `facts` are those of `facts_of`, if the file is one of ours."""
+    """A Dataset from a file's arrays; `facts` are those of `facts_of`, if Waypost wrote the file."""
     if facts is not None and not columns.roles:
         return ours(arrays, facts, name)
     if not columns.roles and "observations" in arrays:
@@ -60,7 +60,7 @@ def _present(arrays: Fields, *names: str) -> dict[str, Any]:
 
 
 def ours(arrays: Fields, facts: Any, name: str, **bounds: Any) -> Dataset:
-    """A Dataset as it was written; `bounds` are those of actions, if they are not among the arrays."""
+    """A Dataset as it was written; `bounds` are those of the actions, if they are not among the arrays."""
     known = read_facts(facts)
     complete(facts, {*arrays, *bounds})
     return unchecked(**_present(arrays, *ROWS, *BOUNDS), **bounds, **known, name=name)
@@ -72,7 +72,7 @@ def rows_of(dataset: Dataset) -> dict[str, np.ndarray]:
 
 
 def facts_of(dataset: Dataset) -> dict[str, Any]:
-    """What there is to know of the data besides the rows, as JSON."""
+    """What is known about the data besides the rows, as JSON."""
     facts = {
         "task": dataset.task,
         "observation_names": list(dataset.observation_names),
@@ -84,17 +84,17 @@ def facts_of(dataset: Dataset) -> dict[str, Any]:
 
 
 def complete(facts: Any, arrays: Container[str]) -> None:
-    """Raise if an array is missing that was written: a name that was damaged looks like data without it."""
+    """Raise if an array that was written is missing: with a damaged name it looks as if it had never been there."""
     columns = facts.get("columns", ())
     missing = [name for name in (*ROWS, *BOUNDS) if name in columns and name not in arrays]
     if missing:
-        raise ValueError(f"it was written with {missing[0]}, and has none")
+        raise ValueError(f"it was written with {missing[0]}, which is missing")
 
 
 def read_facts(facts: Any) -> dict[str, Any]:
     """The facts of a file, as arguments of `Dataset.from_arrays`."""
     if not isinstance(facts, dict):
-        raise ValueError("its facts are not an object with names")
+        raise ValueError("its facts are not a JSON object")
     task, count, history = facts.get("task"), facts.get("action_count"), facts.get("history", 1)
     names: dict[str, tuple[str, ...]] = {}
     for side in ("observation_names", "action_names"):
@@ -107,7 +107,7 @@ def read_facts(facts: Any) -> dict[str, Any]:
     if not isinstance(history, int) or isinstance(history, bool):
         raise ValueError("history must be a whole number")
     if task is not None and ":" in task:
-        # Gymnasium imports what stands before a colon; the giver of a file must not choose code to run.
+        # Gymnasium imports the module before a colon; a file must not choose code to run.
         raise ValueError(f"the task {task[:80]!r} names a module; name it yourself with --env")
     if not isinstance(count, int | None) or isinstance(count, bool):
         raise ValueError("action_count must be a whole number")
@@ -117,7 +117,7 @@ def read_facts(facts: Any) -> dict[str, Any]:
 
 
 def known_count(facts: Any, columns: Columns) -> dict[str, Any]:
-    """How many discrete actions a file of ours has, where its actions are used though other roles are chosen."""
+    """The number of discrete actions recorded in the file, unless another column is chosen for actions."""
     return {} if facts is None or columns.actions else {"action_count": read_facts(facts)["action_count"]}
 
 
@@ -126,9 +126,9 @@ def task_of(facts: Any) -> str | None:
 
 
 def _ogbench(arrays: Fields, name: str) -> Dataset:
-    """OGBench: `terminals` end a trajectory and say nothing of the task; `masks` are 0 where the task succeeded.
+    """OGBench: `terminals` end a trajectory but not the task; `masks` are 0 where the task succeeded.
 
-    Files without next states hold one more state than actions: the row marked terminal is where a trajectory arrived.
+    Files without next states hold one more state than actions: the row marked terminal is the trajectory's last state.
     """
     roles = _present(arrays, "observations", "actions", "rewards", "next_observations")
     rows = len(roles["observations"])
@@ -145,7 +145,7 @@ def _ogbench(arrays: Fields, name: str) -> Dataset:
 
 
 def _maze2d(arrays: Fields, name: str) -> Dataset:
-    """D4RL's maze2d: a timeout says that a goal was reached and the next one set; the ball rolls on."""
+    """D4RL's maze2d: a timeout marks a goal that was reached and replaced by the next; the ball rolls on."""
     roles = _present(arrays, "observations", "actions", "rewards", "timeouts")
     states = roles["observations"]
     roles["next_observations"] = np.append(states[1:], states[-1:], axis=0)

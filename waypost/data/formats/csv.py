@@ -1,4 +1,4 @@
-"""CSV files as people have them: any separator, decimal commas, packed, and in the encodings of older systems."""
+"""CSV files in the wild: any separator, decimal commas, compression, and older encodings."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from waypost.data.formats.sizes import Claims, few_fields
 from waypost.data.pipeline import SEPARATORS, Pipeline
 
 LONGEST_LINE = 1 << 20
-"""Bytes of the first line; Arrow reads no longer ones."""
+"""Bytes of the first line; Arrow reads no longer lines."""
 SAMPLE_BYTES = 1 << 16
-"""What is looked at to find the separator."""
+"""Bytes used to find the separator."""
 SAMPLE_LINES = 50
 UNPACK_BYTES = 1 << 22
 CODECS = {".gz": "gzip", ".zst": "zstd"}
 DATES = (csv.ISO8601, "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M")
-"""How time stamps are written; dates whose day and month could be either are left as texts."""
+"""Formats of time stamps; dates with ambiguous day and month stay texts."""
 WITH_COMMA, WITH_POINT = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?"), re.compile(r"[-+]?\d+\.\d+([eE][-+]?\d+)?")
 
 
 def read_csv(path: Path, stream: IO[bytes], pipeline: Pipeline) -> tuple[Any, Sequence[str]]:
-    """The table of a file, and what was decided to read it."""
+    """The table of a file, and the decisions made to read it."""
     content = _unpacked(path, stream) if path.suffix.lower() in CODECS else stream
     beginning = content.read(LONGEST_LINE)
     size = Claims(path).size if content is stream else content.seek(0, io.SEEK_END)
@@ -37,7 +37,7 @@ def read_csv(path: Path, stream: IO[bytes], pipeline: Pipeline) -> tuple[Any, Se
     separator = SEPARATORS.get(pipeline.separator) or find_separator(lines[:SAMPLE_LINES])
     decimal = {"point": ".", "comma": ","}.get(pipeline.decimal) or find_decimal(lines[:SAMPLE_LINES], separator)
     few_fields(beginning.partition(b"\n")[0].count(separator.encode()))
-    # A digit and a separator become a number of eight bytes.
+    # A digit and a separator can become a number of eight bytes.
     Claims(path, size).add("its table", 4 * size, size)
     usual = csv.ConvertOptions()
     words = [entry.rpartition("=")[2] for entry in pipeline.missing_values]
@@ -56,7 +56,7 @@ def read_csv(path: Path, stream: IO[bytes], pipeline: Pipeline) -> tuple[Any, Se
 
 
 def _unpacked(path: Path, stream: IO[bytes]) -> IO[bytes]:
-    """What a packed file holds, as long as it is no more than such a file can hold."""
+    """The content of a compressed file, as long as its size is plausible."""
     claims, content = Claims(path), io.BytesIO()
     with pa.CompressedInputStream(pa.PythonFile(stream, "r"), CODECS[path.suffix.lower()]) as packed:
         while block := packed.read(UNPACK_BYTES):
@@ -67,7 +67,7 @@ def _unpacked(path: Path, stream: IO[bytes]) -> IO[bytes]:
 
 
 def find_separator(lines: Sequence[str]) -> str:
-    """The one that divides most lines into as many cells as the first, two or more."""
+    """The separator that splits most lines into as many cells as the first line, at least two."""
     rows = [line for line in lines if line.strip()]
 
     def divides(separator: str) -> tuple[float, int]:
@@ -75,12 +75,12 @@ def find_separator(lines: Sequence[str]) -> str:
         agreeing = sum(count == counts[0] for count in counts) / len(counts)
         return (agreeing, counts[0]) if counts[0] else (0.0, 0)
 
-    # A decimal comma divides all lines but the first, which has names; the order decides between equals.
+    # A decimal comma splits all lines but the first, which has names; the order breaks ties.
     return max(SEPARATORS.values(), key=divides) if rows else ","
 
 
 def find_decimal(lines: Sequence[str], separator: str) -> str:
-    """A comma, where cells have numbers with one and none with a point."""
+    """A comma, if some numbers have one and none has a point."""
     cells = [cell.strip().strip('"') for line in lines[1:] for cell in line.split(separator)]
     commas = sum(WITH_COMMA.fullmatch(cell) is not None for cell in cells)
     points = sum(WITH_POINT.fullmatch(cell) is not None for cell in cells)

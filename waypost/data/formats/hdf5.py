@@ -1,4 +1,4 @@
-"""HDF5 with one array per role: D4RL's files, ours, or anyone's."""
+"""HDF5 with one array per role: D4RL's files, Waypost's, or any other."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from waypost.data.pipeline import Pipeline
 from waypost.errors import WaypostError
 from waypost.files import replacing
 
-ONLY_ITS_OWN = "only what a file holds itself is read"
+ONLY_ITS_OWN = "only a file's own contents are read"
 DEEPEST = 30
 """Groups within groups."""
 SMALL_CHUNK = 1 << 17
-"""Packed bytes that can unpack to so little that nobody needs to look first."""
+"""Compressed bytes that unpack to so little that no check is needed."""
 
 
 @contextmanager
 def opened(path: Path, pipeline: Pipeline) -> Iterator[tuple[Fields, Any]]:
-    """The arrays by their path in the file, and the facts if it is one of ours."""
+    """The arrays by their path in the file, and the facts if Waypost wrote it."""
     claims, arrays = Claims(path), dict[str, Any]()
 
     def note(name: str, entry: h5py.Dataset) -> None:
@@ -44,11 +44,11 @@ def opened(path: Path, pipeline: Pipeline) -> Iterator[tuple[Fields, Any]]:
 
 
 def visit_arrays(file: h5py.File, path: Path, visit: Callable[[str, h5py.Dataset], None], most: int) -> None:
-    """Visit every array by its path in the file, each once, in the order of their names.
+    """Visit every array by its path in the file, each once, sorted by name.
 
-    HDF5 can take a group, an array or its raw bytes from any other file that the reader may read. The giver of a
-    file could get the contents of others into the data that way: it is refused, and only hard links are followed.
-    At most so many entries are possible, as each takes time.
+    HDF5 can take a group, an array or its raw bytes from any other file that the reader may read. A hostile file could
+    copy the contents of other files into the data. So this is refused, and only hard links are followed. At most
+    `most` entries are allowed, since each takes time.
     """
     seen: set[Any] = set()
     left = most
@@ -57,7 +57,7 @@ def visit_arrays(file: h5py.File, path: Path, visit: Callable[[str, h5py.Dataset
         nonlocal left
         left -= len(group)
         if left < 0 or prefix.count("/") > DEEPEST:
-            raise WaypostError(f"{path}: has more than {most} entries, or groups within groups without end")
+            raise WaypostError(f"{path}: has more than {most} entries, or groups nested without end")
         for name in sorted(group):
             link = group.get(name, getlink=True)
             if not isinstance(link, h5py.HardLink | h5py.SoftLink):
@@ -79,14 +79,14 @@ def visit_arrays(file: h5py.File, path: Path, visit: Callable[[str, h5py.Dataset
 
 
 def claim(claims: Claims, name: str, entry: h5py.Dataset) -> None:
-    """Refuse an array that is not what it claims to be, before it is read."""
+    """Refuse an array that is not what it claims, before it is read."""
     if entry.shape is None:
         raise ValueError(f"{name} is empty")
     claimed = _bytes(entry.shape, entry)
     few_empty(entry.shape, claimed)
     stored = int(entry.id.get_storage_size())
     if entry.chunks is not None:
-        # Chunks are unpacked as a whole, and the last ones may go on after the end of the array.
+        # Chunks are unpacked as a whole, and the last ones may extend beyond the array.
         chunk, extents = _bytes(entry.chunks, entry), zip(entry.shape, entry.chunks, strict=True)
         claimed = max(claimed, chunk if stored else 0)
         unpacked = chunk * int(np.prod([-(-extent // length) for extent, length in extents], dtype=object))
@@ -102,7 +102,7 @@ def _bytes(shape: tuple[int, ...], entry: h5py.Dataset) -> int:
 
 
 def _check_chunks(name: str, entry: h5py.Dataset, size: int) -> None:
-    """Refuse chunks that unpack to more than a chunk: HDF5 asks for as much memory as that takes."""
+    """Refuse chunks that unpack to more than a chunk: HDF5 would allocate as much memory as that takes."""
     pipeline = entry.id.get_create_plist()
     kinds = [pipeline.get_filter(number)[0] for number in range(pipeline.get_nfilters())]
     if kinds.count(h5py.h5z.FILTER_DEFLATE) > 1:
@@ -139,9 +139,9 @@ read, task = readers(opened)
 
 
 class Unfailing:
-    """A file for HDF5 to write to, which never sees an error: closing a file that it could not write crashes it.
+    """A file that hides errors from HDF5: it crashes when it closes a file that it could not write.
 
-    What went wrong first is kept and raised by `check`; whatever is written after that is lost.
+    The first error is kept and raised by `check`; what is written after it is lost.
     """
 
     def __init__(self, file: IO[bytes]):
@@ -191,9 +191,9 @@ class Unfailing:
 
 
 def write(dataset: Dataset, path: Path, progress: object = None) -> None:
-    """D4RL's layout, so that its readers understand the file too; with checksums, which HDF5 compares when it reads.
+    """D4RL's layout, so that other readers understand the file; with checksums, which HDF5 checks when it reads.
 
-    Those of names, types and shapes come with version 1.10 of the format, those of the numbers are asked for.
+    Version 1.10 of the format has those of names, types and shapes; those of the numbers are asked for.
     """
     with replacing(path) as temporary, temporary.open("rb+", buffering=0) as stream:
         careful = Unfailing(stream)

@@ -1,4 +1,4 @@
-"""Minari's folders, read and written by Minari's own storage."""
+"""Minari's folders, read and written with Minari's own storage."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ from waypost.types import Count
 
 GOAL_KEYS = {"achieved_goal", "desired_goal", "observation"}
 REACHED = 0.45
-"""How near the goal an ant or a ball has reached it, in Gymnasium-Robotics' mazes."""
+"""Distance within which the goal counts as reached in Gymnasium-Robotics' mazes."""
 LARGEST_METADATA = 1 << 24
 """Bytes; a space has two bounds for every number of a state."""
 MOST_FILES = 1_000_000
 """Files of a folder, or entries of a file."""
 CONTACT_SIZE = 105
-"""Numbers of the ant's state in version 5, unless its contact forces are left out."""
+"""Size of the ant's state in version 5 with contact forces."""
 MAZES = {"antmaze": ("achieved_goal", "observation"), "pointmaze": ("observation", "desired_goal")}
-"""What makes up the state in a maze: D4RL's 29 numbers for the ant; for the ball, its state and where to go."""
+"""Parts of the state in a maze: D4RL's 29 numbers for the ant; for the ball its state and its goal."""
 
 
 def place(name: str) -> Path:
-    """Where Minari's local store has the set of that name, or would have it."""
+    """The folder of a set in Minari's local store, whether it exists or not."""
     return Path(get_dataset_path(name))
 
 
 def stored(name: str) -> Path:
-    """The folder of a set in Minari's local store; downloaded by Minari's own client if it is not there."""
+    """The folder of a set in Minari's local store; Minari's own client downloads it if it is missing."""
     folder = place(name)
     if minari_folder(folder) is None:
         try:
@@ -61,8 +61,8 @@ def stored(name: str) -> Path:
         except Exception as error:
             reason = " ".join(str(error).split())[:200]
             raise WaypostError(
-                f"{name}: neither a file, nor in Minari's store ({folder}), nor could it be downloaded ({reason}); "
-                "see `minari list remote` for what there is"
+                f"{name}: not a file, not in Minari's store ({folder}), and it could not be downloaded ({reason}); "
+                "see `minari list remote` for all names"
             ) from None
     return folder
 
@@ -70,7 +70,7 @@ def stored(name: str) -> Path:
 def read(path: Path, columns: Columns, pipeline: Pipeline, reward: Reward | None) -> Dataset:
     folder, metadata = _metadata(path)
     for space in ("observation_space", "action_space"):
-        # Minari would make the environment to find out, and that may run anything.
+        # Minari would make the environment to find out, which may run any code.
         if not isinstance(metadata.get(space), str):
             raise WaypostError(f"{folder / 'metadata.json'}: has no {space}; write the data set again with it")
         _check_space(json.loads(metadata[space]))
@@ -94,7 +94,7 @@ def read(path: Path, columns: Columns, pipeline: Pipeline, reward: Reward | None
 
 
 def task(path: Path) -> str | None:
-    """The environment the data were recorded in, or the task they belong to if they are ours."""
+    """The environment the data were recorded in, or their task if Waypost wrote them."""
     _, metadata = _metadata(path)
     if MARK in metadata:
         return task_of(metadata[MARK])
@@ -105,7 +105,7 @@ def task(path: Path) -> str | None:
 
 
 def _metadata(path: Path) -> tuple[Path, dict[str, Any]]:
-    """The folder with the files, and what it says of itself."""
+    """The folder with the files, and its metadata."""
     folder = inside(path, minari_folder(path) or path)
     file = inside(path, folder / "metadata.json")
     if file.stat().st_size > LARGEST_METADATA:
@@ -117,7 +117,7 @@ def _metadata(path: Path) -> tuple[Path, dict[str, Any]]:
 
 
 def _check_space(record: Any) -> None:
-    """Refuse spaces that are larger than any data before they are made: some fill arrays of their size."""
+    """Refuse spaces that are too large before they are made: some allocate arrays of their size."""
     if not isinstance(record, dict):
         raise ValueError(f"a space is a {type(record).__name__}, not an object with names")
     subspaces = record.get("subspaces") or ()
@@ -129,7 +129,7 @@ def _check_space(record: Any) -> None:
 
 
 def _check_files(path: Path, folder: Path) -> int:
-    """Bytes of the files, after checking that all lie in the folder and that none claims more than it has."""
+    """Bytes of the files, after checking that all are in the folder and that none claims more than it has."""
     size = 0
     for number, file in enumerate(folder.rglob("*")):
         if number > MOST_FILES:
@@ -147,14 +147,14 @@ def _check_files(path: Path, folder: Path) -> int:
 
 
 def _bytes(values: Any) -> int:
-    """Of the arrays in an episode."""
+    """Bytes of the arrays in an episode."""
     if isinstance(values, dict | list | tuple):
         return sum(map(_bytes, values.values() if isinstance(values, dict) else values))
     return getattr(values, "nbytes", 8)
 
 
 def _task(env: dict[str, Any], states: Any) -> str | None:
-    """The environment to evaluate in, where it can be made as it was from its name alone."""
+    """The environment to evaluate in, if its name alone is enough to make it."""
     plain = not env.get("kwargs") and not env.get("additional_wrappers")
     known = isinstance(env.get("id"), str) and env["id"] in registry
     return env["id"] if plain and known and isinstance(states, spaces.Box) else None
@@ -166,7 +166,7 @@ def _environment(metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 def _as_declared(space: Any, record: dict[str, Any]) -> Any:
-    """The space with the keys of a Dict in the order they were written in; Gymnasium sorts them when it reads one."""
+    """The space with the keys of a Dict in the order they were written; Gymnasium sorts them when it reads one."""
     if isinstance(space, spaces.Dict):
         parts = record["subspaces"].items()
         return spaces.Dict([(key, _as_declared(space.spaces[key], part)) for key, part in parts])
@@ -176,7 +176,7 @@ def _as_declared(space: Any, record: dict[str, Any]) -> Any:
 
 
 def _ours(episodes: list[dict[str, Any]], record: dict[str, Any], actions: Any, name: str) -> Dataset:
-    """A set written by `write`: infos hold what Minari has no place for."""
+    """A set written by `write`: infos hold what Minari does not store."""
     parts = []
     for episode in episodes:
         part = _rows(episode, np.asarray(episode["observations"]), name)
@@ -195,9 +195,9 @@ def _ours(episodes: list[dict[str, Any]], record: dict[str, Any], actions: Any, 
 def _others(
     episodes: list[dict[str, Any]], states: Any, actions: Any, columns: Columns, name: str, env: dict[str, Any]
 ) -> Dataset:
-    """A set of somebody else's."""
+    """A set that Waypost did not write."""
     words = (str(env.get("id", "")) + name).lower().replace("_", "").replace("-", "")
-    # Which of the mazes that go on after success this is, if any.
+    # Whether this is a maze that continues after success, and which.
     goals = isinstance(states, spaces.Dict) and set(states.spaces) == GOAL_KEYS
     maze = next((maze for maze in MAZES if goals and maze in words), None)
     flat, names = flattener(states, columns.observations or (MAZES[maze] if maze else ()), name)
@@ -212,7 +212,7 @@ def _others(
         pairs = zip(parts, episodes, strict=True)
         parts = [_ended_by_success(part, episode["observations"]) for part, episode in pairs]
         left_out = recorded - sum(len(part["rewards"]) for part in parts)
-        ends = f"the task ends where the goal is reached; {left_out} rows that began there left out"
+        ends = f"the task ends where the goal is reached; {left_out} rows that begin there are left out"
         notes = (f"read as {maze} that never ends: {ends}",)
     rows = _joined(parts)
     if isinstance(actions, spaces.Discrete):
@@ -258,13 +258,13 @@ def _ended_by_success(rows: dict[str, np.ndarray], seen: dict[str, np.ndarray]) 
 
 
 def write(dataset: Dataset, path: Path, progress: Count | None = None) -> None:
-    """A folder that Minari reads; what is absent is written as NaN, so that nobody takes it for zeros."""
+    """A folder that Minari reads; missing columns are written as NaN, so that they are not taken for zeros."""
     size, count = dataset.action_size or 1, dataset.action_count
     low = -np.ones(size, np.float32) if dataset.action_low is None else dataset.action_low
     high = np.ones(size, np.float32) if dataset.action_high is None else dataset.action_high
-    path = path.absolute()  # Minari does not find its files by a relative path
+    path = path.absolute()  # Minari needs an absolute path
     made, temporary = make_folder(path.parent), unused_name(path)
-    # A version is part of the name that Minari knows the set by.
+    # A version is part of the set's name in Minari.
     name = path.name if path.name.rpartition("-v")[2].isdigit() else f"{path.name}-v0"
     present = {"actions": dataset.actions is not None, "rewards": dataset.rewards is not None}
     try:
@@ -292,7 +292,7 @@ def _buffers(dataset: Dataset, action_size: int, progress: Count | None, file: U
     actions = np.full((rows, action_size), np.nan, np.float32) if dataset.actions is None else dataset.actions
     actions = actions[:, 0].astype(np.int64) if dataset.action_count else actions
     rewards = np.full(rows, np.nan, np.float32) if dataset.rewards is None else dataset.rewards
-    # Minari has one state between two steps: where the next state is only nearly the following row's, both are kept.
+    # Minari has one state between two steps: where the next state differs slightly from the next row's, both are kept.
     exact = np.array_equal(dataset.next_observations[:-1][inside], dataset.observations[1:][inside])
     for first, length in zip(dataset.episode_starts, dataset.episode_lengths, strict=True):
         part = slice(first, first + length)

@@ -1,4 +1,4 @@
-"""NumPy's .npz: ours, OGBench's, or anyone's with arrays of the usual names."""
+"""NumPy's .npz: written by Waypost, OGBench's, or any with arrays of the usual names."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from waypost.data.pipeline import Pipeline
 from waypost.files import replacing
 
 LONGEST_HEADER = 1 << 14
-"""Bytes in which an array's type and shape are told."""
+"""Bytes of an array's type and shape."""
 LARGEST_CONTENTS = 400 * MOST_FIELDS
 """Bytes of an archive's table of contents."""
 PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""What NumPy writes; other ways of packing can ask for any amount of memory."""
+"""What NumPy writes; other compression can ask for any amount of memory."""
 
 
 @contextmanager
 def opened(path: Path, pipeline: Pipeline) -> Iterator[tuple[Fields, Any]]:
-    """The arrays by name, and the facts if the file is one of ours."""
+    """The arrays by name, and the facts if Waypost wrote the file."""
     claims = Claims(path)
     with path.open("rb") as stream, archive(stream) as entries:
         found = [entry for entry in entries.infolist() if entry.filename.endswith(".npy")]
@@ -40,8 +40,8 @@ def opened(path: Path, pipeline: Pipeline) -> Iterator[tuple[Fields, Any]]:
 
 
 def archive(stream: IO[bytes]) -> zipfile.ZipFile:
-    """A .npz as the archive it is, if it is one of a reasonable size: every entry takes time and memory."""
-    # What Python itself takes as the last record; any other reading of it could be led to another one.
+    """The archive of an .npz, if its table of contents has a reasonable size: every entry takes time and memory."""
+    # Python's own reading of the last record; another way of reading it could find another record.
     last = zipfile._EndRecData(stream)  # type: ignore[attr-defined]
     if last is not None and last[zipfile._ECD_SIZE] > LARGEST_CONTENTS:  # type: ignore[attr-defined]
         raise ValueError(f"a table of contents of {last[zipfile._ECD_SIZE]} bytes")  # type: ignore[attr-defined]
@@ -51,7 +51,7 @@ def archive(stream: IO[bytes]) -> zipfile.ZipFile:
 
 
 def small(entries: zipfile.ZipFile, name: str) -> np.ndarray:
-    """What a file of ours says of itself in a few bytes."""
+    """A small array of a file written by Waypost."""
     entry = entries.getinfo(f"{name}.npy")
     if entry.file_size > LARGEST_FACTS:
         raise ValueError(f"{name} claims {entry.file_size} bytes")
@@ -59,7 +59,7 @@ def small(entries: zipfile.ZipFile, name: str) -> np.ndarray:
 
 
 def read_header(content: bytes) -> tuple[tuple[int, ...], bool, np.dtype, int]:
-    """Shape, whether it is stored by columns, type, and where the numbers begin, from an array's first bytes."""
+    """Shape, whether it is stored in Fortran order, type, and where the numbers begin, from an array's first bytes."""
     stream = io.BytesIO(content)
     version = npy.read_magic(stream)
     header = (npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0)(stream)
@@ -69,7 +69,7 @@ def read_header(content: bytes) -> tuple[tuple[int, ...], bool, np.dtype, int]:
 def _values(claims: Claims, entries: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
     """An array, after comparing what its header claims with what the archive holds for it."""
     if entry.compress_type not in PACKED:
-        raise ValueError(f"{entry.filename} is packed in a way that NumPy does not use")
+        raise ValueError(f"{entry.filename} is compressed in a way that NumPy does not use")
     with entries.open(entry) as stream:
         shape, _, dtype, begin = read_header(stream.read(LONGEST_HEADER))
     claimed = int(np.prod(shape, dtype=object)) * dtype.itemsize

@@ -1,4 +1,4 @@
-"""What a file claims to hold, against what it has and what the machine can hold: asked before anything is read."""
+"""Compare what a file claims to hold with its size and with the free memory, before anything is read."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from waypost.errors import WaypostError
 from waypost.resources import available_memory
 
 ALWAYS = 1 << 28
-"""Bytes that may be read whatever they are packed into: a column that never changes packs a thousandfold."""
+"""Bytes that are read whatever their compression: a constant column shrinks a thousandfold."""
 MOST_PACKED = 100
-"""Above that, no data as a whole are this much smaller in their file; what claims more is damaged or a trap."""
+"""Above `ALWAYS`, no real data are compressed by more than this factor: such a file is damaged or a trap."""
 MOST_FIELDS = 10_000
 """Arrays or columns of one file."""
 MOST_EMPTY = 10**6
 """Rows without columns."""
 LARGEST_FACTS = 1 << 20
-"""Bytes of what a file of ours says of itself."""
+"""Bytes of the facts in a file written by Waypost."""
 
 
 class Claims:
-    """What has been read of a file so far and what it took there: many small claims make a large one."""
+    """What has been read of a file so far, and its size there: many small claims add up."""
 
     def __init__(self, path: Path, size: int | None = None):
         self.path, self.size = path, path.stat().st_size if size is None else size
@@ -28,9 +28,9 @@ class Claims:
         self._free = available_memory()
 
     def add(self, field: str, claimed: int, stored: int) -> None:
-        """Refuse what cannot be true or cannot be held, before any memory is asked for."""
+        """Refuse what cannot be true or does not fit in memory, before any memory is allocated."""
         self._claimed += claimed
-        # Entries that overlap take no more than the file.
+        # Overlapping entries take no more than the file.
         self._stored = min(self._stored + stored, self.size)
         if self._claimed > max(ALWAYS, MOST_PACKED * self._stored):
             first = self._claimed == claimed
@@ -45,12 +45,12 @@ class Claims:
 
 
 def few_fields(number: int) -> None:
-    """Refuse a file of more fields than anybody's data have: each takes time before it is known to be useless."""
+    """Refuse a file with more fields than any real data: each takes time."""
     if number > MOST_FIELDS:
-        raise ValueError(f"{number} fields; at most {MOST_FIELDS} are possible")
+        raise ValueError(f"{number} fields; at most {MOST_FIELDS} are allowed")
 
 
 def few_empty(shape: tuple[int, ...], claimed: int) -> None:
-    """Refuse very many rows of nothing: they take no room themselves, and what is made of them does."""
+    """Refuse very many rows without columns: they take no space, but what is made of them does."""
     if claimed == 0 and max(shape, default=0) > MOST_EMPTY:
-        raise ValueError(f"an array of shape {shape} without any numbers")
+        raise ValueError(f"an array of shape {shape} holds no numbers")

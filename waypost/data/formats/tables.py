@@ -1,4 +1,4 @@
-"""Tables: Parquet and CSV files of people's own logs, pandas and pyarrow tables in memory."""
+"""Tables: Parquet and CSV files, pandas and pyarrow tables in memory."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from waypost.files import replacing
 ROWS_PER_GROUP = 1 << 17
 CHECKSUM = f"{MARK}.checksum"
 MOST_PIECES = 20 * MOST_FIELDS
-"""Columns of row groups in a Parquet file."""
+"""Most row groups times columns in a Parquet file."""
 WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT96": 12}
-"""Bytes of a number; others have eight, and text as many as the file holds at least."""
+"""Bytes of a number; other numbers have eight, and text at least as many as the file holds."""
 
 
 @contextmanager
 def opened(path: Path, pipeline: Pipeline) -> Iterator[tuple[Fields, Any]]:
-    """The columns by name, and the facts if the file is one of ours."""
+    """The columns by name, and the facts if Waypost wrote the file."""
     table, _ = _table(path, pipeline)
     yield fields_of(table, str(path)), _facts(table.schema)
 
@@ -49,8 +49,8 @@ def read(path: Path, columns: Columns, pipeline: Pipeline, reward: Reward | None
 
 
 def _table(path: Path, pipeline: Pipeline) -> tuple[Any, Sequence[str]]:
-    """A file as a table, and what was decided to read it."""
-    # An open file and no path: Arrow would go to the network for some.
+    """A file as a table, and the decisions made to read it."""
+    # An open file, not a path: Arrow would use the network for some paths.
     with path.open("rb") as stream:
         if suffix_of(path) != ".parquet":
             return read_csv(path, stream, pipeline)
@@ -58,7 +58,7 @@ def _table(path: Path, pipeline: Pipeline) -> tuple[Any, Sequence[str]]:
         few_fields(footer.num_columns)
         Claims(path).add("its table", _unpacked(footer), Claims(path).size)
         stream.seek(0)
-        # Texts stay numbers in a dictionary: a long one may be repeated for free.
+        # Texts stay dictionary codes: repeating a long one costs nothing in the file.
         leaves = map(footer.schema.column, range(footer.num_columns))
         texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
         with pq.ParquetFile(stream, read_dictionary=texts, page_checksum_verification=True) as file:
@@ -66,10 +66,10 @@ def _table(path: Path, pipeline: Pipeline) -> tuple[Any, Sequence[str]]:
 
 
 def _unpacked(metadata: Any) -> int:
-    """Bytes that a Parquet file's columns become in memory, as its footer tells: pages may repeat a value for free."""
+    """Bytes of a Parquet file's columns in memory, by its footer: repeating a value costs nothing in the file."""
     groups, fields = metadata.num_row_groups, metadata.num_columns
     if groups * fields > MOST_PIECES:
-        raise ValueError(f"{groups} row groups of {fields} columns; at most {MOST_PIECES} pieces are possible")
+        raise ValueError(f"{groups} row groups of {fields} columns; at most {MOST_PIECES} pieces are allowed")
     total = 0
     for group in map(metadata.row_group, range(groups)):
         for column in map(group.column, range(fields)):
@@ -88,7 +88,7 @@ def task(path: Path) -> str | None:
 def _facts(schema: Any) -> Any:
     metadata = schema.metadata or {}
     facts, checksum = metadata.get(MARK.encode()), metadata.get(CHECKSUM.encode())
-    # Pages have checksums, the footer has none.
+    # Pages have checksums, the footer does not.
     if checksum is not None and (facts is None or checksum != _checksum(facts)):
         raise ValueError("the checksum of its facts is wrong")
     if facts is not None and len(facts) > LARGEST_FACTS:
@@ -121,7 +121,7 @@ def from_table(
     if facts is None or columns.roles:
         integers, known = partial(_holds_integers, table.schema), known_count(facts, columns)
         how: dict[str, Any] = {"pipeline": pipeline, "reward": reward, "notes": notes}
-        # A cell that holds NaN is not empty: somebody computed it.
+        # A cell with NaN is not empty: NaN was computed.
         how["cells"] = [each.name for each in table.schema if not _is_list(each.type) and table[each.name].null_count]
         how["dates"] = [each.name for each in table.schema if pa.types.is_temporal(each.type)]
         return build(fields, columns, name, integers, **how, **known)
@@ -138,7 +138,7 @@ def fields_of(table: Any, name: str) -> Fields:
 
 
 def _values(column: Any, field: str, name: str) -> np.ndarray:
-    """A column as an array; lists of one length become the rows of a matrix."""
+    """A column as an array; lists of equal length become the rows of a matrix."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         column, kind = _spelled_out(column, field), kind.value_type
@@ -163,7 +163,7 @@ def _values(column: Any, field: str, name: str) -> np.ndarray:
 
 
 def _spelled_out(column: Any, field: str) -> Any:
-    """A column without its dictionary, if that does not make it too large."""
+    """A column without dictionary encoding, if it does not become too large."""
     kind = column.type.value_type
     if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind):
         longest = max((pc.max(pc.binary_length(part.dictionary)).as_py() or 0 for part in column.chunks), default=0)
@@ -173,7 +173,7 @@ def _spelled_out(column: Any, field: str) -> Any:
 
 
 def _holds_integers(schema: Any, field: str) -> bool:
-    """Whether a column holds integers or truth values, whatever NumPy makes of its empty cells."""
+    """Whether a column holds integers or booleans, whatever NumPy makes of its empty cells."""
     kind = schema.field(field).type
     kind = kind.value_type if _is_list(kind) or pa.types.is_dictionary(kind) else kind
     return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind))
@@ -184,7 +184,7 @@ def _is_list(kind: Any) -> bool:
 
 
 def write(dataset: Dataset, path: Path, progress: object = None) -> None:
-    """A Parquet file; states and actions are lists of fixed length, so that they stay one column each."""
+    """A Parquet file; states and actions are lists of fixed length, one column each."""
     arrays = rows_of(dataset)
     facts = facts_of(dataset) | {name: arrays.pop(name).tolist() for name in BOUNDS if name in arrays}
     columns = {}

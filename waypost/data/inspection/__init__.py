@@ -1,7 +1,7 @@
-"""The health of a data set: what is in it, what is wrong or doubtful about it, and what to do about each.
+"""The health of a data set: what is in it, what is wrong or suspicious, and what to do about it.
 
-`inspect` looks at everything, also in data that still hold NaN; `doubts` is what training says before it begins, from
-the checks that cost next to nothing.
+`inspect` checks everything, also data that hold NaN. `doubts` is what training says before it begins, from the checks
+that cost almost nothing.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def inspect(
 ) -> Inspection:
     """Inspect data: facts, statistics of every column, and findings with what to do about them.
 
-    `source`, `columns`, `pipeline` and `reward` are those of `load`, but NaN and infinities are findings here, not a
-    refusal. `supports`, which algorithms can learn from the data, is passed on.
+    `source`, `columns`, `pipeline` and `reward` are those of `load`, but NaN and infinities are findings here, not
+    errors. `supports` says which algorithms can learn from the data; it is passed on.
 
         found = waypost.inspect("log.csv")
         print(found.verdict)
@@ -76,7 +76,7 @@ def inspect(
 
 
 def doubts(dataset: Dataset) -> list[str]:
-    """What to say once before training on these data: the reader's notes, and warnings that are quick to find."""
+    """What to print once before training on these data: the reader's notes, and warnings that are quick to find."""
     data = Measurements(dataset)
     found = (finding for check in SOON for finding in check(data))
     return [str(finding) for finding in found if finding.level == "warning" or finding.what in READER]

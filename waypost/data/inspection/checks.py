@@ -1,4 +1,4 @@
-"""What can be wrong or doubtful about data: each check is a function from measurements to findings."""
+"""What can be wrong or suspicious in data: each check is a function from measurements to findings."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from waypost.data.inspection.measurements import SAMPLE, STRIP, Measurements, ra
 from waypost.data.validation import bad_rows, blocks
 
 TIMES = {"time stamp": "time-stamps", "gaps of": "time-gaps", "steps of time": "time-steps"}
-"""What readers say about time, by the name it goes by."""
+"""Findings about time, by the words of a reader's note."""
 READER = {"reader", *TIMES.values()}
-"""Names of what readers had to decide."""
+"""Findings that repeat a reader's note."""
 SHOWN = 5
-"""Row numbers or names a finding lists."""
+"""Row numbers or names that a finding lists."""
 LARGE = 1e4
-"""Numbers above this are too large for a network to read as they are."""
+"""Numbers above this are too large for a network without scaling."""
 
 TEXTS: dict[Any, dict[str, str]] = tomllib.loads(Path(__file__).with_name("texts.toml").read_text())
-"""What findings say, by level and name; a word after the name tells apart what goes by the same one."""
+"""Texts of findings by level and name; words after the name tell variants apart."""
 
 
 def finding(what: str, where: np.ndarray | int, level: Level | None = None, **values: object) -> Finding:
-    """A finding about some rows, or about so many of something; `values` are put into its text."""
+    """A finding about some rows, or about a count; `values` are put into its text."""
     usual = next(each for each, texts in TEXTS.items() if what in texts)
     text, name = TEXTS[usual][what].format(**values), what.partition(" ")[0]
     rows, count = ((), where) if isinstance(where, int) else (tuple(map(int, where[:SHOWN])), len(where))
@@ -42,7 +42,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def no_signal(dataset: Dataset) -> str:
-    """Why the rewards cannot tell good from bad, or nothing where they can."""
+    """Why the rewards cannot tell good from bad; empty if they can."""
     low, high = ranges(in_memory(dataset.require("rewards"))[:, None])
     if low[0] != high[0]:
         return ""
@@ -88,7 +88,7 @@ def _outside(data: Measurements) -> Iterator[Finding]:
 
 
 def _discrete(data: Measurements) -> Iterator[Finding]:
-    """A single action of small whole numbers is discrete unless somebody says otherwise."""
+    """A single action of small whole numbers is most likely discrete."""
     dataset = data.dataset
     if dataset.actions is None or dataset.action_kind_declared or dataset.action_count or dataset.action_size != 1:
         return
@@ -99,7 +99,7 @@ def _discrete(data: Measurements) -> Iterator[Finding]:
 
 
 def _unused(data: Measurements) -> Iterator[Finding]:
-    """Discrete actions of which the data show nothing."""
+    """Discrete actions that are never taken."""
     unused, count = np.flatnonzero(data.taken == 0), len(data.taken)
     if len(unused) == count - 1 and len(data.dataset) > 1:
         yield finding("dead-actions of discrete", len(unused), action=data.taken.argmax(), count=count)
@@ -157,7 +157,7 @@ def _endings(data: Measurements) -> Iterator[Finding]:
     if longest == 1 or at_limit.sum() < max(5, 5 * other):
         return
     rows, rewards = lasts[at_limit], dataset.rewards
-    # Where their last rewards are above all rewards before, a goal and not a clock ended these episodes.
+    # If the last rewards are above all others, a goal ended these episodes, not a time limit.
     if rewards is None or not rewards[rows].min() > np.delete(rewards, rows).max(initial=-np.inf):
         yield finding("timeouts-as-terminals", rows, ended=len(rows), episodes=len(lengths), longest=longest)
 
@@ -170,7 +170,7 @@ def _unknown(data: Measurements) -> Iterator[Finding]:
 
 
 QUICK = (_reader, _rewards, _outside, _discrete, _unused, _dead, _scales, _motion, _endings, _unknown)
-"""What costs next to nothing to check."""
+"""Checks that cost almost nothing."""
 
 
 def _sparse(data: Measurements) -> Iterator[Finding]:
@@ -200,7 +200,7 @@ def _duplicates(data: Measurements) -> Iterator[Finding]:
 
 
 THOROUGH = (_sparse, _saturated, _one_episode, _duplicates)
-"""What an inspection checks besides."""
+"""Further checks of an inspection."""
 
 
 def not_finite(data: Measurements) -> Iterator[Finding]:

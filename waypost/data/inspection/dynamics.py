@@ -1,4 +1,4 @@
-"""What goes with what, by linear regression: whether and when actions matter, and which rows rewards belong to."""
+"""Linear regressions: whether and when actions have an effect, and which rows rewards belong to."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from waypost.data.inspection.findings import Finding, percent
 from waypost.data.inspection.measurements import Measurements
 
 SAMPLE = 20_000
-"""Rows looked at: in one piece, since rows before are needed too."""
+"""Rows used, in one piece: each needs the rows before it."""
 FEWEST = 300
-"""Rows below which chance explains too much."""
+"""With fewer rows chance explains too much."""
 LAGS = (0, 1, 2)
 FEW_VALUES = 10
-"""Different rewards up to which these are marks of events rather than amounts."""
+"""With at most this many different rewards, they mark events instead of amounts."""
 LEFT = 0.01
-"""Standard deviations of a change that the state must leave unexplained, for an action to have a part in it."""
+"""Standard deviations of a change that the state must leave unexplained before an action can explain it."""
 MOST_COLUMNS = 40
-"""Of states and of what is made of actions; more take long and explain by chance."""
+"""Columns of states and of features of actions; more take long and explain by chance."""
 
 
 def effects(data: Measurements) -> Iterator[Finding]:
-    """Actions that change nothing, or change it later than they are recorded."""
+    """Actions that have no effect, or a delayed one."""
     explained = _explained(data)
     if explained is None:
         return
@@ -34,7 +34,7 @@ def effects(data: Measurements) -> Iterator[Finding]:
         return
     best = gains.max(axis=1)
     lag = int(best.argmax())
-    # Actions that hardly change from row to row explain the same at every lag.
+    # Actions that barely change from row to row explain the same at every lag.
     if lag > 0 and best[lag] > 0.05 and best[lag] > 2 * best[0] + 0.02:
         yield finding(
             "action-lag", 0, lag=lag, s="s" * (lag > 1), late=percent(best[lag]), now=percent(best[0]), history=lag + 2
@@ -42,7 +42,7 @@ def effects(data: Measurements) -> Iterator[Finding]:
 
 
 def _explained(data: Measurements) -> tuple[np.ndarray, float] | None:
-    """How much of the change of each column the action of each lag explains beyond the state, and what chance does."""
+    """How much of each column's change the action at each lag explains beyond the state, and how much chance does."""
     dataset = data.dataset
     if dataset.actions is None or len(dataset) < FEWEST:
         return None
@@ -51,7 +51,7 @@ def _explained(data: Measurements) -> tuple[np.ndarray, float] | None:
     states = dataset.observations[:count, -size:].astype(np.float64)[:, :MOST_COLUMNS]
     changes = dataset.next_observations[:count, -size:].astype(np.float64)[:, :MOST_COLUMNS] - states
     began = dataset.episode_starts[dataset.episode_of[:count]]
-    # At the end of an episode the next state is not always what it should be.
+    # At the end of an episode the next state is not always the true one.
     known = dataset.next_valid[:count] & ~dataset.ends[:count]
     rows = np.flatnonzero(known & (np.arange(count) - began >= max(LAGS)))
     actions = _actions(data, count)
@@ -67,7 +67,7 @@ def _explained(data: Measurements) -> tuple[np.ndarray, float] | None:
     gains, width = [], 0
     for lag in LAGS:
         taken = _scaled(actions[rows - lag])
-        # What an action does may depend on where it is taken.
+        # The effect of an action may depend on the state.
         mixed = (taken[:, :, None] * before[:, None, :]).reshape(len(rows), -1)
         features = np.column_stack([taken, taken**2, mixed])[:, :MOST_COLUMNS]
         features = _residuals(before, features)
@@ -78,7 +78,7 @@ def _explained(data: Measurements) -> tuple[np.ndarray, float] | None:
 
 
 def delayed_rewards(data: Measurements) -> Iterator[Finding]:
-    """Rewards that belong to the row before, or to one before that."""
+    """Rewards that belong to an earlier row."""
     dataset, rewards = data.dataset, data.dataset.rewards
     count = min(len(dataset), SAMPLE)
     if rewards is None or dataset.actions is None or count < FEWEST or len(np.unique(rewards[:count])) <= FEW_VALUES:
@@ -115,17 +115,17 @@ def _actions(data: Measurements, count: int) -> np.ndarray:
 
 
 def _scaled(values: np.ndarray) -> np.ndarray:
-    """With mean 0 and standard deviation 1; what never changes becomes 0."""
+    """With mean 0 and standard deviation 1; constant columns become 0."""
     std = values.std(axis=0)
-    # A column that never changes has the rounding errors of its mean.
+    # A constant column has the rounding errors of its mean.
     alive = std > 1e-7 * (np.abs(values).max(axis=0) + 1e-30)
     return np.where(alive, (values - values.mean(axis=0)) / np.where(alive, std, 1.0), 0.0)
 
 
 def _residuals(features: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """What a linear function of the features, and a constant, leaves unexplained."""
+    """The residual of a linear function of the features and a constant."""
     features = np.column_stack([features, np.ones(len(features))])
     gram = features.T @ features
-    # A trace of regularisation: columns may be the same.
+    # A little regularisation: columns may be equal.
     gram[np.diag_indices_from(gram)] += 1e-9 * len(features)
     return values - features @ np.linalg.solve(gram, features.T @ values)

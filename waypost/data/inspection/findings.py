@@ -1,4 +1,4 @@
-"""What an inspection of data says: facts, findings with what to do, and which algorithms can learn from the data."""
+"""The result of an inspection: facts, findings with what to do, and which algorithms can learn from the data."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: np.ndarray) -> Spread | None:
-        """The spread of what is finite, if anything is."""
+        """The spread of the finite values, if there are any."""
         values = values[np.isfinite(values)].astype(np.float64)
         if not len(values):
             return None
@@ -68,7 +68,7 @@ class Column:
 
     @property
     def remark(self) -> str:
-        """What is special about it, in words."""
+        """A remark about the column, in words."""
         if self.dead:
             return "never changes"
         if self.duplicate_of:
@@ -78,17 +78,17 @@ class Column:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something to fix, to think about or to know."""
+    """Something to fix, to check or to know."""
 
     level: Level
     what: str
     """A short name that programs can rely on."""
     text: str
-    """What it is, and what to do."""
+    """What was found, and what to do."""
     rows: tuple[int, ...] = ()
-    """The first rows it concerns."""
+    """The first rows it is about."""
     count: int = 0
-    """How many rows, columns or episodes it concerns."""
+    """How many rows, columns or episodes it is about."""
 
     def __str__(self) -> str:
         return f"{self.text} ({self.where})" if self.rows else self.text
@@ -111,7 +111,7 @@ class Support:
 
 @dataclass(frozen=True)
 class Inspection:
-    """All there is to say about a data set, as plain values."""
+    """All that was found about a data set, as plain values."""
 
     name: str
     task: str | None
@@ -147,14 +147,14 @@ class Inspection:
 
     @property
     def verdict(self) -> str:
-        """How much there is and what was found, in one line."""
+        """The size of the data and what was found, in one line."""
         size = f"{grouped(self.rows)} transitions in {grouped(self.episodes)} episode{'s' if self.episodes > 1 else ''}"
         counts = ((len(self.of_level(level)), level) for level in LEVELS)
         said = [f"{count} {level}{'s' if count > 1 else ''}" for count, level in counts if count]
         return f"{size}: {', '.join(said) or 'nothing to fix'}"
 
     def facts(self) -> list[tuple[str, str]]:
-        """The summary in words: what it is about, and what there is."""
+        """The summary as pairs of words: the quantity and its value."""
         continuous = f"{self.action_size} continuous" if self.action_size else "none"
         values = f"{grouped(self.distinct_rewards or 0)} distinct value{'s' if self.distinct_rewards != 1 else ''}"
         facts = {
@@ -175,7 +175,7 @@ class Inspection:
         return [(what, words) for what, words in facts.items() if isinstance(words, str)]
 
     def _often(self) -> str:
-        """How often each action is taken; of many actions, only the most frequent ones."""
+        """How often each action is taken; for many actions, only the most frequent ones."""
         numbers = range(len(self.taken))
         many = len(numbers) > MOST_LISTED
         listed = sorted(numbers, key=lambda number: -self.taken[number])[:MOST_LISTED] if many else numbers

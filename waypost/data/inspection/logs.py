@@ -1,4 +1,4 @@
-"""What goes wrong in logs of real machines: checks of columns, rewards, episodes and files."""
+"""Common faults in logs of real machines: checks of columns, rewards, episodes and files."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from waypost.data.inspection.findings import Finding, short
 from waypost.data.inspection.measurements import Measurements
 
 SAMPLE = 50_000
-"""Rows looked at, evenly from all."""
+"""Rows used, evenly spread over the data."""
 FEWEST = 50
-"""Rows below which a column, a file or a set of rewards tells nothing."""
+"""With fewer rows a column, a file or the rewards say nothing."""
 REPEATS = 3
-"""Rows with exactly the same number from which on it may stand for 'missing'."""
+"""A number that repeats exactly in at least this many rows may mean 'missing'."""
 MOST_CATEGORIES = 12
-"""Whole numbers of a column that may be names of something."""
+"""Most different whole numbers of a column that may be a category."""
 POINTS = 8
 """States at which two episodes are compared."""
 NEAR = 0.02
-"""Standard deviations, on average over columns, within which two states are nearly the same."""
+"""Distance in standard deviations, on average over columns, within which two states are nearly the same."""
 SHADOW = 6
-"""Directions in which episodes are compared first."""
+"""Random directions in which episodes are compared first."""
 MOST_EPISODES = 2_000
-"""Episodes that are compared with each other."""
+"""Most episodes that are compared with each other."""
 
 
 def sentinels(data: Measurements) -> Iterator[Finding]:
-    """Numbers that stand for 'missing': repeated exactly, and far from all others of their column."""
+    """Numbers that mean 'missing': repeated exactly, and far from all others of their column."""
     found: list[str] = []
     for name, values in _columns(data):
         numbers, counts = np.unique(values, return_counts=True)
@@ -46,7 +46,7 @@ def sentinels(data: Measurements) -> Iterator[Finding]:
 
 
 def categories(data: Measurements) -> Iterator[Finding]:
-    """Columns of a few whole numbers among others that are continuous."""
+    """Columns of a few whole numbers among continuous columns."""
     found, others = [], 0
     for i, name in enumerate(data.states):
         values = data.dataset.observations[_rows(len(data.dataset)), i]
@@ -60,14 +60,14 @@ def categories(data: Measurements) -> Iterator[Finding]:
 
 
 def cheap_failure(data: Measurements) -> Iterator[Finding]:
-    """Rewards that are costs, where ending the task costs less than going on would."""
+    """Rewards that are costs, where ending the task costs less than continuing."""
     dataset, rewards = data.dataset, data.dataset.rewards
     failed = dataset.terminals[dataset.ends]
     if rewards is None or failed.sum() < 3 or (~failed).sum() < 3 or np.isnan(rewards).any():
         return
     inside = rewards[~dataset.terminals].astype(np.float64)
     usual, ending = float(inside.mean()), rewards[dataset.terminals].astype(np.float64)
-    # A reward that ends above the others is that of a goal; one that never changes counts the steps to it.
+    # A last reward above the others is that of a goal; a constant reward counts the steps to it.
     if (inside <= 0).mean() < 0.9 or ending.mean() > usual or inside.std() == 0:
         return
     left = np.median(dataset.episode_lengths[~failed]) - dataset.episode_lengths[failed]
@@ -79,7 +79,7 @@ def cheap_failure(data: Measurements) -> Iterator[Finding]:
 
 
 def late_rewards(data: Measurements) -> Iterator[Finding]:
-    """Rewards that come as sums: at the end of episodes, or every so many rows."""
+    """Rewards that come as sums: at the end of episodes, or at intervals."""
     dataset, rewards = data.dataset, data.dataset.rewards
     if rewards is None or len(np.unique(rewards)) <= 10 or len(rewards) < FEWEST:
         return
@@ -96,7 +96,7 @@ def late_rewards(data: Measurements) -> Iterator[Finding]:
 
 
 def near_duplicates(data: Measurements) -> Iterator[Finding]:
-    """Episodes that are nearly the same, though not number by number."""
+    """Episodes that are nearly, but not exactly, the same."""
     dataset = data.dataset
     starts, lengths = dataset.episode_starts, dataset.episode_lengths
     long = np.flatnonzero(lengths >= 3)[:MOST_EPISODES]
@@ -107,7 +107,7 @@ def near_duplicates(data: Measurements) -> Iterator[Finding]:
     rows = starts[long, None] + np.round(places * (lengths[long, None] - 1)).astype(np.int64)
     seen = np.nan_to_num(dataset.observations[rows] / scale).reshape(len(long), -1)
     seen = np.column_stack([seen, lengths[long] * seen.shape[1]])
-    # So many standard deviations in each of all numbers, as one distance; a shadow of it is found much faster.
+    # The same distance in every number, as one distance; in a projection it is found much faster.
     reach, size = NEAR * np.sqrt(seen.shape[1]), seen.shape[1]
     directions = np.linalg.qr(np.random.default_rng(0).normal(size=(size, min(size, SHADOW))))[0]
     near = cKDTree(seen @ directions).query_pairs(reach, output_type="ndarray")
@@ -116,7 +116,7 @@ def near_duplicates(data: Measurements) -> Iterator[Finding]:
         return
     first, second = starts[long[near[:, 0]]], starts[long[near[:, 1]]]
     exact = (dataset.observations[first] == dataset.observations[second]).all(axis=1)
-    # Where a task begins in one place, episodes begin alike; where they are the same throughout, rows repeat.
+    # Episodes of a task with one start begin alike; episodes that are exactly the same repeat rows.
     spread = dataset.observations[starts[long]].std(axis=0) / scale
     twins = np.unique(near[~exact].max(axis=1)) if len(near) else np.zeros(0, np.int64)
     if len(twins) >= max(2, 0.02 * len(long)) and spread.max() > 10 * NEAR:
@@ -124,7 +124,7 @@ def near_duplicates(data: Measurements) -> Iterator[Finding]:
 
 
 def drift(data: Measurements) -> Iterator[Finding]:
-    """Files whose middle lies beyond what all others hold."""
+    """Files whose median lies outside the range of all others."""
     dataset, parts = data.dataset, data.dataset.parts
     if len(parts) < 2 or sum(rows for _, rows in parts) != len(dataset):
         return
@@ -152,7 +152,7 @@ def _known(values: np.ndarray) -> np.ndarray:
 
 
 def _full_columns(data: Measurements) -> Iterator[tuple[str, np.ndarray]]:
-    """Names and numbers of observations and rewards; of windows, only the last row."""
+    """Names and values of observations and rewards; with a history, only the last row."""
     dataset = data.dataset
     size = dataset.observation_size // dataset.history
     yield from zip(data.states[-size:], dataset.observations[:, -size:].T, strict=True)
@@ -161,7 +161,7 @@ def _full_columns(data: Measurements) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _columns(data: Measurements) -> Iterator[tuple[str, np.ndarray]]:
-    """The same with continuous actions, of a sample."""
+    """The same with continuous actions, for a sample."""
     rows = _rows(len(data.dataset))
     for name, values in _full_columns(data):
         yield name, _known(values[rows])

@@ -1,4 +1,4 @@
-"""What is measured of data: what several checks ask about, and the numbers of each column."""
+"""Measurements of data that several checks share, and the statistics of each column."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from waypost.data.validation import bad_rows, blocks
 from waypost.types import Flags, Floats
 
 STRIP = 1 << 13
-"""Rows worked on together: few enough to stay in the processor's cache."""
+"""Rows processed together: few enough to stay in the processor's cache."""
 SAMPLE = 20_000
-"""Rows that stand for all where only a typical size is wanted."""
+"""Rows sampled where only a typical size is needed."""
 TYPICAL = 0.9
-"""Quantile of a column's steps that counts as typical: resets stay above it in episodes of ten rows and more."""
+"""Quantile of a column's steps that counts as typical: resets stay above it in episodes of at least ten rows."""
 LOUD, FAR = 3.0, 10.0
-"""Typical steps that most columns make in a jump, and that one of them makes at least."""
+"""Typical steps that most columns exceed in a jump, and that at least one of them exceeds."""
 EDGE = 0.005
-"""Share of an action's range that counts as being at the bound."""
+"""Share of an action's range that counts as at the bound."""
 
 
 class Measurements:
-    """A data set and what is measured of it, each when it is first asked for; NaN is a missing value."""
+    """A data set and its measurements, each computed when it is first needed; NaN is a missing value."""
 
     def __init__(self, dataset: Dataset):
         self.dataset = dataset
@@ -88,13 +88,12 @@ class Measurements:
 
     @cached_property
     def motion(self) -> tuple[Flags, Flags]:
-        """Rows where the state jumps, so that another episode must have begun, and rows where nothing changes.
+        """Rows where the state jumps, so that a new episode must have begun, and rows where nothing changes.
 
-        It jumps where most columns change far more than they ever do otherwise, for one row only.
-        A column takes part if its range is many of its typical steps, so that it could show a jump, and if it mostly
-        moves, which a flag, a goal or a contact force does not. Contacts kick velocities but not positions, an angle
-        wraps alone: neither moves most of the columns. A burst that does lasts for more than a row or comes in numbers;
-        a reset stands alone.
+        It jumps where most columns change far more than they usually do, for one row only.
+        A column counts if its range is many typical steps, so that it could show a jump, and if it mostly moves, which
+        a flag, a goal or a contact force does not. A contact changes velocities but not positions, and an angle wraps
+        alone: neither moves most columns. A burst that does lasts more than one row or comes often; a reset is single.
         """
         dataset, size = self.dataset, self.dataset.observation_size
         states, next_states = dataset.observations, dataset.next_observations
@@ -125,7 +124,7 @@ class Measurements:
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
-        """The numbers of each column; one that repeats an earlier one names it."""
+        """The statistics of each column; one that repeats an earlier column names it."""
         dataset, found, seen = self.dataset, [], dict[bytes, str]()
         each: list[tuple[Any, str, np.ndarray]] = []
         each += [("observation", *column) for column in zip(self.states, dataset.observations.T, strict=True)]
@@ -134,7 +133,7 @@ class Measurements:
         if dataset.rewards is not None:
             each.append(("reward", "reward", dataset.rewards))
         for kind, name, column in each:
-            # Adding 0 turns -0 into 0, which is the same number in other bits.
+            # Adding 0 turns -0 into 0, which is the same number with other bits.
             values = column + np.float32(0)
             known = values[~np.isnan(values)]
             if not len(known):
@@ -158,7 +157,7 @@ def ranges(values: np.ndarray) -> tuple[Floats, Floats]:
 
 
 def infinities_as_nan(dataset: Dataset) -> Dataset:
-    """The same data with NaN for every infinity, so that one test finds what is missing."""
+    """The same data with NaN for every infinity, so that one test finds all missing values."""
     changed: dict[str, Any] = {}
     for column in ("observations", "next_observations", "actions", "rewards", "action_low", "action_high"):
         values = getattr(dataset, column)

@@ -1,8 +1,8 @@
 """Continuous four rooms: one map and the rules of three tasks on it, as pure functions.
 
-The map is 19 x 19 cells; cell (i, j) is the unit square centred at (i, j). Everything that decides what happens
-works on whole arrays, of positions, (..., 2), or observations, (n, 2 or 3), so the single environment, the vector
-environment and the relabelling of recorded data cannot disagree.
+The map is 19 x 19 cells; cell (i, j) is the unit square centred at (i, j). All rules work on whole arrays of
+positions, (..., 2), or observations, (n, 2 or 3). So the single environment, the vector environment and the
+relabelling of recorded data cannot disagree.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ RIVER.setflags(write=False)
 
 
 def cell_of(positions: Floats) -> NDArray[np.int64]:
-    """The cell of each position; places off the map count as the border, which is wall."""
+    """The cell of each position; positions off the map count as the border, which is wall."""
     return np.clip(np.rint(positions), 0, SIZE - 1).astype(np.int64)
 
 
@@ -95,7 +95,7 @@ def takes_key(positions: Floats) -> Flags:
 
 
 def move(positions: Floats, actions: ArrayLike) -> Floats:
-    """Where actions lead."""
+    """The positions after actions."""
     return slide(positions, actions, SPEED, is_wall)
 
 
@@ -132,7 +132,7 @@ def free_positions(rng: np.random.Generator, n: int) -> Floats:
 
 @cache
 def distances(target: Cell) -> Floats:
-    """Steps from every cell to the target by way of free cells side by side; infinite for walls."""
+    """Steps from every cell to the target through adjacent free cells; infinite for walls."""
     if WALLS[target]:
         raise WaypostError(f"cell {target} is wall: no path leads there")
     field = np.full(WALLS.shape, np.inf, np.float32)
@@ -143,7 +143,7 @@ def distances(target: Cell) -> Floats:
 
 
 def layout(variant: str) -> Layout:
-    """What there is to draw in a task."""
+    """The drawing of a task."""
     variant = Variant(variant)
     return Layout(
         extent=(-0.5, SIZE - 0.5, -0.5, SIZE - 0.5),
@@ -161,7 +161,7 @@ def _box(centre: Floats) -> Rectangle:
 
 
 def _rectangles(cells: Flags) -> list[Rectangle]:
-    """The marked cells as few rectangles: each grows upwards as far as it can, then to the right."""
+    """The marked cells as few rectangles: each grows up as far as possible, then to the right."""
     left = cells.copy()
     found: list[Rectangle] = []
     for x, y in np.argwhere(cells).tolist():

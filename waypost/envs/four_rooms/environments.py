@@ -28,7 +28,7 @@ def _spaces(variant: str) -> tuple[gym.Space[Any], gym.Space[Any]]:
 
 
 def _starts(generators: Sequence[np.random.Generator], position: ArrayLike | None) -> Floats:
-    """One start per generator: drawn from the start box, or the position asked for."""
+    """One start per generator: drawn from the start box, or the given position."""
     if position is None:
         return np.array([rooms.START + g.uniform(-rooms.BOX, rooms.BOX, 2) for g in generators], np.float32)
     positions = np.array(np.broadcast_to(np.asarray(position, np.float32), (len(generators), 2)))
@@ -65,22 +65,22 @@ class FourRooms(gym.Env[Floats, Floats]):
         return self._observations[0].copy(), {"success": False}
 
     def step(self, action: Floats) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
-        """Move, and see what the task says to it."""
+        """Move, and apply the task's rules."""
         self._observations = rooms.advance(self.variant, self._observations, np.asarray(action)[None])
         labels = rooms.label(self.variant, self._observations)
         reward, terminated = float(labels.rewards[0]), bool(labels.terminals[0])
         return self._observations[0].copy(), reward, terminated, False, {"success": reward > 0}
 
     def render(self) -> NDArray[np.uint8] | None:
-        """The current picture, if the environment was made to draw."""
+        """The current image, if the environment was made to render."""
         return None if self.render_mode is None else draw(self.variant, self._observations[0])
 
 
 class FourRoomsVector(gym.vector.VectorEnv[Floats, Floats, NDArray[Any]]):
-    """Many agents stepped at once; environment i does what a single one reset with its seed would do.
+    """Many agents stepped at once; environment i behaves like a single one with the same seed.
 
-    Seeds, automatic resets and infos follow `gymnasium.vector.SyncVectorEnv`. The option "position" is one place
-    for all or one per environment. The time limit is kept here, because `gymnasium.make_vec` only passes it on.
+    Seeds, automatic resets and infos follow `gymnasium.vector.SyncVectorEnv`. The option "position" is one position
+    for all or one per environment. The time limit is kept here, since `gymnasium.make_vec` only passes it on.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class FourRoomsVector(gym.vector.VectorEnv[Floats, Floats, NDArray[Any]]):
         return self._observations.copy(), {"success": np.zeros(self.num_envs, bool), "_success": mask}
 
     def step(self, actions: Floats) -> tuple[Floats, NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
-        """Move everywhere, except where an episode that ended in the last step has to begin again."""
+        """Step every environment, except where an episode ended in the last step and has to start again."""
         mode, over = self.autoreset_mode, self._finished
         assert mode != AutoresetMode.DISABLED or not over.any(), f"environments {np.flatnonzero(over)} need a reset"
         self._observations = rooms.advance(self.variant, self._observations, actions)
@@ -137,7 +137,7 @@ class FourRoomsVector(gym.vector.VectorEnv[Floats, Floats, NDArray[Any]]):
         success = rewards > 0
         infos: dict[str, Any] = {}
         if mode == AutoresetMode.SAME_STEP and self._finished.any():
-            # How the episodes that end now ended, before their first observations take their place.
+            # The final observations of episodes that end now, before they are replaced by the first ones.
             over, last = self._finished, np.full(self.num_envs, None, object)
             for i in np.flatnonzero(over):
                 last[i] = self._observations[i].copy()
@@ -149,7 +149,7 @@ class FourRoomsVector(gym.vector.VectorEnv[Floats, Floats, NDArray[Any]]):
         return self._observations.copy(), rewards.astype(np.float64), terminations, truncations, infos
 
     def render(self) -> tuple[Any, ...] | None:
-        """The current picture of each environment, if they were made to draw."""
+        """The current image of each environment, if they were made to render."""
         return None if self.render_mode is None else tuple(draw(self.variant, row) for row in self._observations)
 
     def _restart(self, mask: Flags, position: ArrayLike | None = None) -> None:
@@ -161,7 +161,7 @@ class FourRoomsVector(gym.vector.VectorEnv[Floats, Floats, NDArray[Any]]):
         starts = _starts([self._generators[i] for i in chosen], position)
         self._observations[chosen] = rooms.begin(self.variant, starts)
         self._elapsed[chosen] = 0
-        # A new array, because the flags of the last step are in the caller's hands.
+        # A new array: the caller holds the flags of the last step.
         self._finished = self._finished & ~mask
 
 
@@ -171,5 +171,5 @@ def _reset_mask(mask: Any, num_envs: int) -> Flags:
     if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
         raise TypeError("reset_mask must be a NumPy array of booleans")
     if mask.shape != (num_envs,) or not mask.any():
-        raise ValueError(f"reset_mask must have shape ({num_envs},) and mark at least one environment, not {mask}")
+        raise ValueError(f"reset_mask must have shape ({num_envs},) and mark at least one environment, got {mask}")
     return mask.copy()

@@ -15,7 +15,7 @@ PIXELS = 20
 
 
 def draw(variant: str, observation: Floats) -> NDArray[np.uint8]:
-    """The map with the agent where the observation says, as an RGB image."""
+    """The map with the agent at the observed position, as an RGB image."""
     variant, places = rooms.Variant(variant), _pixel_positions()
     picture = _background(variant).copy()
     if variant == rooms.Variant.KEY and not observation[2]:
@@ -39,6 +39,6 @@ def _background(variant: str) -> NDArray[np.uint8]:
 
 @cache
 def _pixel_positions() -> Floats:
-    """The place on the map of each pixel's centre, (height, width, 2), y upwards."""
+    """The position on the map of each pixel's centre, (height, width, 2), y upwards."""
     across = (np.arange(rooms.SIZE * PIXELS) + 0.5) / PIXELS - 0.5
     return np.stack(np.meshgrid(across, across[::-1]), axis=-1).astype(np.float32)
