@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := runs/demo
 
-.PHONY: demo test slow lint types audit check crosscheck bench bench-waiting bench-scaling bench-data bench-acting clean
+.PHONY: demo test slow lint types docs audit check crosscheck bench bench-waiting bench-scaling bench-data bench-acting clean
 
 # Installed again only when what is to be installed has changed.
 $(VENV)/.installed: pyproject.toml
@@ -32,11 +32,15 @@ lint: $(VENV)/.installed
 types: $(VENV)/.installed
 	$(BIN)/mypy
 
+# The site, in docs/_build/html. Pages are made of the code, so all of them are made again.
+docs: $(VENV)/.installed
+	$(BIN)/python -m sphinx -q -E -W --keep-going -d docs/_build/doctrees -b html docs docs/_build/html
+
 # Known vulnerabilities of what is installed: it informs, and never fails.
 audit: $(VENV)/.installed
 	@$(BIN)/python .ci/audit.py
 
-check: lint types test
+check: lint types docs test
 
 # d3rlpy, an implementation that is not ours, in an environment of its own: it needs other versions of common libraries.
 .venv-d3rlpy: .venv-d3rlpy/.installed
@@ -74,4 +78,4 @@ bench-acting: $(VENV)/.installed
 	$(BIN)/python benchmarks/acting.py
 
 clean:
-	rm -rf $(VENV) .venv-d3rlpy build *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-d3rlpy build docs/_build *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -12,7 +12,6 @@ version = release = installed("waypost")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "mathml", "generated", "docstrings"]
 exclude_patterns = ["_build", "notebooks"]
-suppress_warnings = ["toc.empty_glob"]
 
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4

@@ -6,6 +6,7 @@
     {{ algorithms }}     the algorithms by name, from the catalogue
     {{ results PATH }}   a table of the trainings in a folder that `waypost paper table1 --results PATH` wrote; a name
                          after it leaves one algorithm
+    {{ others }}         the pages of docs/ that docs/index.md does not name
     {{ arrivals PATH }}  a table of evaluations, from folders with an evaluations.csv of several seeds
 
 Nothing here is kept in the repository, so it cannot drift.
@@ -57,21 +58,27 @@ def plain(text: str) -> str:
 # -- the API --------------------------------------------------------------------------------------
 
 
+TABLES = {
+    "ALGORITHMS": "The algorithms by name: what each is, and what data it can learn from.",
+    "TASKS": "The tasks by name: environment, reward convention, protocol of evaluation, and scores.",
+}
+"""Public names that are neither functions nor classes, and so have no docstring."""
+
+
 def api() -> str:
     kinds: dict[str, list[str]] = {"Functions": [], "Classes": [], "Errors": [], "Tables": []}
     for name in sorted(waypost.__all__, key=str.lower):
         thing = getattr(waypost, name)
         if inspect.isclass(thing):
-            kinds["Errors" if issubclass(thing, Exception) else "Classes"].append(name)
+            error = issubclass(thing, Exception)
+            kinds["Errors" if error else "Classes"].append(f".. autoclass:: waypost.{name}")
+        elif callable(thing):
+            kinds["Functions"].append(f".. autofunction:: waypost.{name}")
         else:
-            kinds["Functions" if callable(thing) else "Tables"].append(name)
+            kinds["Tables"].append(f".. py:data:: waypost.{name}\n\n   {TABLES[name]}")
     parts = []
-    for title, names in kinds.items():
-        parts.append(f"## {title}\n")
-        directive = {"Functions": "autofunction", "Tables": "autodata"}.get(title, "autoclass")
-        for name in names:
-            more = "   :no-value:\n" if directive == "autodata" else ""
-            parts.append(f"```{{eval-rst}}\n.. {directive}:: waypost.{name}\n{more}```\n")
+    for title, directives in kinds.items():
+        parts += [f"## {title}\n", *(f"```{{eval-rst}}\n{each}\n```\n" for each in directives)]
     return "\n".join(parts)
 
 
@@ -150,7 +157,7 @@ def _kind(field: Field[Any]) -> str:
     kind = str(field.type)
     choices = re.fullmatch(r"Literal\[(.*)\]", kind)
     if choices:
-        return " or ".join(f"`{word.strip(' ')}`".replace('"', "") for word in choices[1].split(","))
+        return " or ".join(f"`{word.strip()[1:-1]}`" for word in choices[1].split(","))
     plain_words = {
         "tuple[int, ...]": "whole numbers",
         "int": "whole number",
@@ -212,11 +219,17 @@ def arrivals(path: str) -> str:
     rows: dict[str, dict[int, list[str]]] = {}
     for file in sorted((ROOT / path).glob("*/*.csv")):
         moments = rows.setdefault(file.parent.name, {})
-        for row in csv.DictReader(file.open()):
+        for row in csv.DictReader(file.read_text().splitlines()):
             moments.setdefault(int(row["step"]), []).append(f"{100 * float(row['success_rate']):.0f}")
     steps = sorted({step for moments in rows.values() for step in moments})
     body = [(data, *(", ".join(moments.get(step, [])) for step in steps)) for data, moments in rows.items()]
     return table(("data", *(f"{step:,}".replace(",", " ") for step in steps)), body, len(steps))
+
+
+def others() -> str:
+    """Pages that nobody has given a place yet, so that a new one is found."""
+    named = (ROOT / "docs" / "index.md").read_text().splitlines()
+    return "\n".join(page.stem for page in sorted((ROOT / "docs").glob("*.md")) if page.stem not in (*named, "index"))
 
 
 MAKERS: dict[str, Callable[..., str]] = {
@@ -226,6 +239,7 @@ MAKERS: dict[str, Callable[..., str]] = {
     "algorithms": algorithms,
     "results": results,
     "arrivals": arrivals,
+    "others": others,
 }
 
 

@@ -23,7 +23,7 @@ from waypost.cli import _STYLE, _with_expressions
 from waypost.cli.options import COMMANDS, Place, train_type
 from waypost.training.plan import plan
 
-WRITTEN = [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
+WRITTEN = [*PAGES, ROOT / "README.md"]
 
 
 def name_of(page: Path) -> str:
@@ -58,6 +58,7 @@ def log(rows: int = 60) -> pandas.DataFrame:
     numbers = ("temp", "level", "heat", "reward", "x", "y", "imu_a", "imu_b", "left", "right", "progress", "setpoint")
     table = pandas.DataFrame({name: rng.normal(50, 3, rows).round(3) for name in numbers})
     table["batch"] = table["trip"] = np.arange(rows) // 12
+    table["level"] /= 100
     return table
 
 
@@ -96,7 +97,7 @@ def of_data() -> dict[str, Any]:
         "frame": table,
         "run": run,
         "observations": np.zeros((8, 2)),
-        "actions": np.arange(8) % 4,
+        "actions": np.arange(8)[:, None] % 4,
         "more": data,
         "label": lambda s, a, s2: waypost.Labels(s[:, 0], s[:, 0] > 55),
         "rewards": np.zeros(60),
