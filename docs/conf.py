@@ -29,5 +29,7 @@ html_title = "Waypost"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sphinx = False
+html_show_copyright = False
+smartquotes = False
 html_math_renderer = "mathml"
 html_theme_options = {"navigation_with_keys": True}

@@ -122,9 +122,11 @@ def _option(action: Action) -> str:
     """An option as a term and its meaning."""
     if "--help" in action.option_strings:
         return ""
-    text = str(action.help)
-    text = re.sub(r" \((default: (None|False)?|required)\)$", "", text)
+    text = re.sub(r" \((default: (None|False)?|required)\)$", "", str(action.help))
+    if "by default" in text or "the task's;" in text:  # the data decide: the parser shows those of one data set
+        text = re.sub(r" \(default: [^)]*\)$", "", text)
     values = str(action.metavar or "").replace("{None}|", "").replace("{None,", "{")
+    values = re.sub(r"^\[?(\S+) \[\1 \.\.\.\]\]?$", r"\1 ...", values)
     term = " ".join(filter(None, [", ".join(action.option_strings), values]))
     return f"`{term}`\n: {plain(text)}\n"
 
@@ -177,7 +179,7 @@ def _value(value: Any) -> str:
 
 
 def _listed(names: list[str]) -> str:
-    return ", ".join(names) if len(names) < 7 else f"{', '.join(names[:5])} and {len(names) - 5} more"
+    return ", ".join(names) if len(names) < 5 else f"{', '.join(names[:3])} and {len(names) - 3} more"
 
 
 def algorithms() -> str:
