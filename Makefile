@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := runs/demo
 
-.PHONY: demo test coverage slow lint types audit package package-empty check crosscheck bench bench-waiting \
+.PHONY: demo test coverage slow lint types docs audit package package-empty check crosscheck bench bench-waiting \
 	bench-scaling bench-data bench-acting clean
 
 # Installed again only when what is to be installed has changed.
@@ -36,6 +36,10 @@ lint: $(VENV)/.installed
 types: $(VENV)/.installed
 	$(BIN)/mypy
 
+# The site, in docs/_build/html. Pages are made of the code, so all of them are made again.
+docs: $(VENV)/.installed
+	$(BIN)/python -m sphinx -q -E -W --keep-going -d docs/_build/doctrees -b html docs docs/_build/html
+
 # Known vulnerabilities of what is installed: it informs, and never fails.
 audit: $(VENV)/.installed
 	@$(BIN)/python .ci/audit.py
@@ -48,7 +52,7 @@ package: $(VENV)/.installed
 package-empty: $(VENV)/.installed
 	$(BIN)/python .ci/package.py --empty
 
-check: lint types test package
+check: lint types docs test package
 
 # d3rlpy, an implementation that is not ours, in an environment of its own: it needs other versions of common libraries.
 .venv-d3rlpy: .venv-d3rlpy/.installed

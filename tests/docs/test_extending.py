@@ -1,4 +1,4 @@
-"""What the documentation shows as working works."""
+"""The algorithm of docs/extending.md works as the page says."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import waypost
 from waypost.agents import ALGORITHMS, Entry
 from waypost.envs.tasks import Protocol
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def blocks(page: str, language: str) -> list[str]:
