@@ -90,4 +90,4 @@ bench-acting: $(VENV)/.installed
 	$(BIN)/python benchmarks/acting.py
 
 clean:
-	rm -rf $(VENV) .venv-d3rlpy build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-d3rlpy build dist docs/_build *.egg-info .pytest_cache .mypy_cache .ruff_cache
