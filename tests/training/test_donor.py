@@ -12,7 +12,7 @@ from samples import TINY, walk
 
 import waypost
 from waypost.cli import main
-from waypost.data.dataset import concatenate
+from waypost.data.joining import concatenate
 from waypost.errors import WaypostError
 from waypost.training import donor
 from waypost.training.plan import plan, read_plan
