@@ -73,7 +73,7 @@ def build(
     kept = {field: missing.FEW if field in cells else "error" for field in table.columns}
     kept = {field: usual for field, usual in kept.items() if field not in _unfilled(chosen)}
     table = missing.filled(table, pipeline, kept, chosen["observations"])
-    roles, names = _roles(table, chosen, pipeline)
+    roles, names = _roles(table, chosen, pipeline, columns.discrete)
     if reward is not None:
         following = np.arange(len(table)) + ~table.ends
         logged = {each: as_logged(v) if each in columns.discrete else v for each, v in table.columns.items()}
@@ -94,7 +94,8 @@ def build(
     dataset = replace(dataset, reading=Reading(columns, pipeline))
     choices = tuple(words for field in chosen.get("actions", ()) for words in _choices(table, field, pipeline))
     if any(choices):
-        return dataset.with_action_choices(choices)
+        alone = len(choices) == 1 and not columns.discrete
+        return dataset.with_action_count(max(2, len(choices[0]))) if alone else dataset.with_action_choices(choices)
     return infer_discrete(dataset, integers) if columns.choices is None else dataset
 
 
@@ -191,7 +192,9 @@ def _in_order(table: Table, chosen: dict[str, list[str]]) -> Table:
     return replace(table, time=clock)
 
 
-def _roles(table: Table, chosen: dict[str, list[str]], pipeline: Pipeline) -> tuple[dict[str, Any], dict[str, Any]]:
+def _roles(
+    table: Table, chosen: dict[str, list[str]], pipeline: Pipeline, discrete: Sequence[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """The arrays of each role, and the names of the columns of states and actions."""
     roles: dict[str, Any] = {}
     names: dict[str, Any] = {}
@@ -200,7 +203,8 @@ def _roles(table: Table, chosen: dict[str, list[str]], pipeline: Pipeline) -> tu
             known_as = chosen["observations"] if len(fields) == len(chosen["observations"]) else fields
             found = encoded(table, fields, pipeline, known_as)
         elif role == "actions":
-            found = [(field, _action(table, field, pipeline)) for field in fields]
+            alone = len(fields) == 1 and not discrete
+            found = [(field, _action(table, field, pipeline, alone)) for field in fields]
         elif role == "rewards":
             found = [(field, table.columns[field]) for field in fields]
         else:
@@ -215,10 +219,14 @@ def _roles(table: Table, chosen: dict[str, list[str]], pipeline: Pipeline) -> tu
     return roles, names
 
 
-def _action(table: Table, field: str, pipeline: Pipeline) -> np.ndarray:
-    """An action as numbers; a text is one of several discrete actions."""
+def _action(table: Table, field: str, pipeline: Pipeline, alone: bool) -> np.ndarray:
+    """An action as numbers; a text is one of several discrete actions: its place, or the number that it is."""
     values = table.columns[field]
-    return codes(table.name, field, values, pipeline)[0] if is_text(values) else values
+    if not is_text(values):
+        return values
+    places, words = codes(table.name, field, values, pipeline)
+    numbers = validation.numbers_of(words)[np.nan_to_num(places).astype(np.int64)]
+    return places if alone else np.where(np.isnan(places), np.nan, numbers)
 
 
 def _choices(table: Table, field: str, pipeline: Pipeline) -> Choices:

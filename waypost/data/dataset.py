@@ -74,7 +74,7 @@ class Dataset(Summarised):
     parts: tuple[tuple[str, int], ...] = ()
     """Names and rows of the files it was put together from, as long as it holds all their rows."""
     action_choices: Choices = ()
-    """Of mixed actions: what each column is chosen from, stored as its number; none where it is continuous."""
+    """Of mixed actions: what each column is chosen from, numbers, or texts that are stored as their place; or none."""
 
     @classmethod
     def from_arrays(
@@ -104,8 +104,8 @@ class Dataset(Summarised):
         Without `next_observations` the following row's state is taken, except at an episode's
         end, where the next state is unknown and marked so. An episode ends at a terminal or a
         timeout, where the following row does not begin in the next state, and at the last row.
-        `action_count` says that actions are discrete, 0 to count - 1; `action_choices` that some columns are, and
-        what these numbers are called: (("closed", "open"), ()) for a valve beside a heater.
+        `action_count` says that actions are discrete, 0 to count - 1; `action_choices` that some columns are a choice
+        of numbers, or of texts, stored as 0, 1, ...: (("closed", "open"), ()) for a valve beside a heater.
         `finite=False` leaves NaN and infinities for `checked` to find; `copy=False` uses arrays that are float32
         already as they are, and makes them read-only.
         """
@@ -161,8 +161,8 @@ class Dataset(Summarised):
             raise WaypostError(f"{name}: {size} columns cannot be {history} rows side by side")
         arrays = (observations, next_observations, terminals, ends, valid, actions, rewards, action_low, action_high)
         declared = action_count is not None or bool(action_choices)
-        about: Any = (name, task, seen, tuple(notes), acting, history)
-        dataset = cls(*arrays, action_count, declared, *about, action_choices=action_choices)
+        about = (name, task, seen, tuple(notes), acting, history)
+        dataset = replace(cls(*arrays, action_count, declared, *about), action_choices=action_choices)
         return (dataset.checked() if finite else dataset)._frozen()
 
     def checked(self) -> Dataset:
@@ -334,9 +334,11 @@ class Dataset(Summarised):
         return replace(self, **kind, action_low=low, action_high=high, notes=notes)
 
     def with_action_choices(self, choices: Choices) -> Dataset:
-        """The same data with mixed actions, see `from_arrays`; a single action is discrete or continuous."""
-        if len(choices) == 1 or not any(choices):
-            return self.with_action_count(max(2, len(choices[0])) if any(choices) else 0)
+        """The same data with mixed actions, see `from_arrays`; a single one of 0, 1, ... is discrete."""
+        if not any(choices):
+            return self.with_action_count(0)
+        if len(choices) == 1 and np.array_equal(validation.numbers_of(choices[0]), np.arange(len(choices[0]))):
+            return self.with_action_count(max(2, len(choices[0])))
         actions, notes = self.require("actions"), self._notes_without_inference
         bounds = (self.action_low, self.action_high, self.action_names)
         low, high = validation.mixed_bounds(self.name, actions, choices, *bounds)
@@ -353,13 +355,9 @@ class Dataset(Summarised):
             raise WaypostError(f"{self.name}: discrete: there is no action {strange[0]!r}; it has {', '.join(known)}")
         if self.action_choices or self.action_count is not None:
             return self
-        actions, choices = np.array(self.actions), []
-        for i, name in enumerate(known):
-            found = np.unique(actions[:, i][~np.isnan(actions[:, i])]) if name in names else np.zeros(0)
-            if name in names:
-                actions[:, i] = np.where(np.isnan(actions[:, i]), np.nan, np.searchsorted(found, actions[:, i]))
-            choices.append(tuple(f"{number:g}" for number in found[: validation.MOST_CHOICES + 1]))
-        return replace(self, actions=actions).with_action_choices(tuple(choices))._frozen()
+        columns = [self.actions[:, i] if name in names else np.zeros(0) for i, name in enumerate(known)]
+        found = [np.unique(column[np.isfinite(column)])[: validation.MOST_CHOICES + 1] for column in columns]
+        return self.with_action_choices(tuple(tuple(f"{number:.9g}" for number in each) for each in found))
 
     def without_actions(self) -> Dataset:
         """Action-free data: enough for V and the guide."""

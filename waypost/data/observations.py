@@ -12,6 +12,7 @@ from waypost.data.missing import marked
 from waypost.data.pipeline import MISSING as WAYS, PERIODS, Reading, asked_for, by_column, cyclic_columns
 from waypost.data.table import Table, absent, is_text
 from waypost.data.times import seconds
+from waypost.data.validation import Choices, numbers_of
 from waypost.errors import WaypostError
 
 
@@ -42,6 +43,36 @@ def observe(row: Mapping[str, Any], names: Sequence[str], reading: Reading, hist
     table = Table("the row", columns, np.ones(1, bool), time=time)
     found = dict(encoded(table, [field for field in fields if field in columns], pipeline))
     return np.array([found[name][0] for name in names], np.float32)
+
+
+def in_words(numbers: Any, names: Sequence[str], counts: Sequence[int], choices: Choices) -> dict[str, Any]:
+    """An action by the names of the log's columns: categories as the log has them, and numbers."""
+    values = np.asarray(numbers, np.float32).reshape(-1)
+    if len(values) != len(counts):
+        raise WaypostError(f"an action has {len(counts)} numbers, got {len(values)}")
+    found: dict[str, Any] = {}
+    for i, (value, count) in enumerate(zip(values.tolist(), counts, strict=True)):
+        name, words = names[i] if names else f"action {i}", (choices[i] if choices else ())
+        words = words or tuple(map(str, range(count)))
+        known = numbers_of(words).tolist()
+        if count and value not in known:
+            raise WaypostError(
+                f"{name} must be one of {', '.join(f'{number:g}' for number in known[:10])}, got {value:g}"
+            )
+        found[name] = _as_number(words[known.index(value)]) if count else value
+    return found
+
+
+def _as_number(word: str) -> str | int | float:
+    """A category as the log has it: a number if it is one."""
+    try:
+        return int(word)
+    except ValueError:
+        pass
+    try:
+        return float(word)
+    except ValueError:
+        return word
 
 
 def by_name(observations: Any) -> list[Mapping[str, Any]]:

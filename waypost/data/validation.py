@@ -19,7 +19,7 @@ MOST_ACTIONS = 10**6
 MOST_CHOICES = 1000
 """The same of one column of mixed actions."""
 Choices = tuple[tuple[str, ...], ...]
-"""For each action column the names of what it is chosen from, in the order of their numbers; none: a number."""
+"""For each action column the texts or numbers it is chosen from; none: it is continuous."""
 NAME_THEM = "name them all, in one order: --categories 'COLUMN=FIRST<SECOND'"
 
 
@@ -146,19 +146,36 @@ def described(choices: Choices) -> str:
     return " and ".join([*parts, *([f"{continuous} continuous"] if continuous or not parts else [])])
 
 
+def numbers_of(words: tuple[str, ...]) -> np.ndarray:
+    """What stands for each choice in the data: the number it is, or its place among texts."""
+    try:
+        return np.array([float(word) for word in words], np.float32)
+    except ValueError:
+        return np.arange(len(words), dtype=np.float32)
+
+
 def check_choices(name: str, actions: np.ndarray, choices: Choices, names: tuple[str, ...] = ()) -> None:
-    """Raise unless the columns that are chosen from something hold the numbers of such choices."""
+    """Raise unless the columns that are chosen from something hold nothing else."""
     if len(choices) != actions.shape[1]:
         raise WaypostError(
             f"{name}: choices for {len(choices)} action columns, there are {actions.shape[1]}; they must agree"
         )
     for i, words in enumerate(choices):
-        if words and not (2 <= len(words) <= MOST_CHOICES and len(set(words)) == len(words)):
-            which = names[i] if names else f"column {i}"
+        which, known = names[i] if names else f"column {i}", numbers_of(words)
+        if words and not (2 <= len(words) <= MOST_CHOICES and len(np.unique(known)) == len(words)):
             found = f"action {which} has {len(words)} choice{'s' if len(words) > 1 else ''}, {', '.join(words[:5])}"
             raise WaypostError(f"{name}: {found}; 2 to {MOST_CHOICES} different ones are possible; {NAME_THEM}")
-        if words:
-            discrete_bounds(name, actions[:, i : i + 1], len(words))
+        if not np.isfinite(known).all():
+            raise WaypostError(
+                f"{name}: action {which} is chosen from {', '.join(words[:5])}; finite numbers are needed"
+            )
+        for first, block in blocks(actions) if words else ():
+            # What is not finite is left for `Dataset.checked` to find.
+            wrong = np.isfinite(block[:, i]) & ~np.isin(block[:, i], known)
+            if wrong.any():
+                row = int(wrong.argmax())
+                found = f"action {which} is {block[row, i]:g} in row {first + row}"
+                raise WaypostError(f"{name}: {found}; it is chosen from {', '.join(f'{n:g}' for n in known[:10])}")
 
 
 def mixed_bounds(
@@ -169,12 +186,13 @@ def mixed_bounds(
     high: np.ndarray | None,
     names: tuple[str, ...] = (),
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The bounds of mixed actions: the first and the last number where there is a choice."""
+    """The bounds of mixed actions: the smallest and the largest number where there is a choice."""
     check_choices(name, actions, choices, names)
-    low, high = action_bounds(name, actions, low, high)
-    counts = np.array([len(words) for words in choices])
-    bounds = np.where(counts > 0, 0, low), np.where(counts > 0, counts - 1, high)
-    return bounds[0].astype(np.float32), bounds[1].astype(np.float32)
+    low, high = (np.array(bound, np.float32) for bound in action_bounds(name, actions, low, high))
+    for i, words in enumerate(choices):
+        if words:
+            low[i], high[i] = numbers_of(words).min(), numbers_of(words).max()
+    return low, high
 
 
 def discrete_bounds(name: str, actions: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:

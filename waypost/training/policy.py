@@ -18,8 +18,9 @@ from safetensors import safe_open
 from waypost.agents import algorithm
 from waypost.agents.agent import Agent, Algorithm, Memory, Spec
 from waypost.agents.window import acting
-from waypost.data.observations import by_name, far_outside, observe, with_means
+from waypost.data.observations import by_name, far_outside, in_words, observe, with_means
 from waypost.data.pipeline import Reading
+from waypost.data.validation import Choices, described
 from waypost.errors import WaypostError
 from waypost.files import read_arrays, reading, write_arrays, write_json
 from waypost.schema import build, shown
@@ -50,6 +51,7 @@ class Policy(Summarised):
     def summary(self) -> Summary:
         spec = self.spec
         kinds = f"{spec.action_size} continuous" if spec.action_count is None else f"one of {spec.action_count}"
+        kinds = described(spec.action_choices) if spec.action_choices else kinds
         line = f"Policy {self.algorithm}, seed {self.seed}: {spec.observation_size} observations, {kinds} actions"
         named = [("observations", spec.observation_names), ("actions", spec.action_names)]
         rows = [(f"{what} in order", ", ".join(names)) for what, names in named if names]
@@ -78,6 +80,21 @@ class Policy(Summarised):
                 f"a {self.algorithm} agent remembers its episode: use `start`, `act_with_memory` and `receive`"
             )
         return self._ask("act", observations)
+
+    def action(self, numbers: ArrayLike) -> dict[str, Any]:
+        """An action by the names of the log's columns, from the numbers that `act` gives for one observation.
+
+        What is chosen from categories comes as the category: {"valve": "open", "heater": 41.5}.
+        """
+        return in_words(numbers, self.spec.action_names, self.spec.action_counts, self._choices)
+
+    @property
+    def _choices(self) -> Choices:
+        """What each action column is chosen from, as far as names are known."""
+        if self.spec.action_choices:
+            return self.spec.action_choices
+        learned = self.reading.pipeline.learned if self.reading else None
+        return tuple(learned.categories.get(name, ()) if learned else () for name in self.spec.action_names)
 
     def value(self, observations: ArrayLike) -> np.ndarray:
         """How good one observation or each of a batch is."""

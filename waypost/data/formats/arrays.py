@@ -74,7 +74,7 @@ def rows_of(dataset: Dataset) -> dict[str, np.ndarray]:
 
 def facts_of(dataset: Dataset) -> dict[str, Any]:
     """What there is to know of the data besides the rows, as JSON."""
-    facts = {
+    facts: dict[str, Any] = {
         "task": dataset.task,
         "observation_names": list(dataset.observation_names),
         "action_count": dataset.action_count,
