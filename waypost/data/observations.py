@@ -12,7 +12,6 @@ from waypost.data.missing import marked
 from waypost.data.pipeline import MISSING as WAYS, PERIODS, Reading, asked_for, by_column, cyclic_columns
 from waypost.data.table import Table, absent, is_text
 from waypost.data.times import seconds
-from waypost.data.validation import Choices, numbers_of
 from waypost.errors import WaypostError
 
 
@@ -45,21 +44,18 @@ def observe(row: Mapping[str, Any], names: Sequence[str], reading: Reading, hist
     return np.array([found[name][0] for name in names], np.float32)
 
 
-def in_words(numbers: Any, names: Sequence[str], counts: Sequence[int], choices: Choices) -> dict[str, Any]:
-    """An action by the names of the log's columns: categories as the log has them, and numbers."""
+def in_words(numbers: Any, names: Sequence[str], meanings: Sequence[Mapping[float, str]]) -> dict[str, Any]:
+    """An action by the names of the log's columns; `meanings` are what the numbers of a choice stand for."""
     values = np.asarray(numbers, np.float32).reshape(-1)
-    if len(values) != len(counts):
-        raise WaypostError(f"an action has {len(counts)} numbers, got {len(values)}")
+    if len(values) != len(meanings):
+        raise WaypostError(f"an action has {len(meanings)} numbers, got {len(values)}")
     found: dict[str, Any] = {}
-    for i, (value, count) in enumerate(zip(values.tolist(), counts, strict=True)):
-        name, words = names[i] if names else f"action {i}", (choices[i] if choices else ())
-        words = words or tuple(map(str, range(count)))
-        known = numbers_of(words).tolist()
-        if count and value not in known:
-            raise WaypostError(
-                f"{name} must be one of {', '.join(f'{number:g}' for number in known[:10])}, got {value:g}"
-            )
-        found[name] = _as_number(words[known.index(value)]) if count else value
+    for i, (value, words) in enumerate(zip(values.tolist(), meanings, strict=True)):
+        name = names[i] if names else f"action {i}"
+        if words and value not in words:
+            known = ", ".join(f"{number:g}" for number in list(words)[:10])
+            raise WaypostError(f"{name} must be one of {known}, got {value:g}")
+        found[name] = _as_number(words[value]) if words else value
     return found
 
 

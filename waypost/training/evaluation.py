@@ -181,8 +181,6 @@ def _check_actions(space: Any, actions: Any, choices: set[int], task: Task) -> N
                 f"task {task.name} has {space.n} discrete actions, the agent gives {gives}; {fits}, or say when "
                 f"training that the data's actions are such numbers: --columns.choices {space.n}"
             )
-    elif not isinstance(space, gym.spaces.Box):
-        raise WaypostError(f"task {task.name} takes actions of {space}; a Box of numbers or Discrete is needed")
     elif numbers or space.shape != actions.shape[2:]:
         raise WaypostError(f"task {task.name} takes actions of shape {space.shape}, the agent gives {gives}; {fits}")
 

@@ -20,7 +20,7 @@ from waypost.agents.agent import Agent, Algorithm, Memory, Spec
 from waypost.agents.window import acting
 from waypost.data.observations import by_name, far_outside, in_words, observe, with_means
 from waypost.data.pipeline import Reading
-from waypost.data.validation import Choices, described
+from waypost.data.validation import described, numbers_of
 from waypost.errors import WaypostError
 from waypost.files import read_arrays, reading, write_arrays, write_json
 from waypost.schema import build, shown
@@ -86,15 +86,18 @@ class Policy(Summarised):
 
         What is chosen from categories comes as the category: {"valve": "open", "heater": 41.5}.
         """
-        return in_words(numbers, self.spec.action_names, self.spec.action_counts, self._choices)
+        return in_words(numbers, self.spec.action_names, self._meanings)
 
-    @property
-    def _choices(self) -> Choices:
-        """What each action column is chosen from, as far as names are known."""
-        if self.spec.action_choices:
-            return self.spec.action_choices
-        learned = self.reading.pipeline.learned if self.reading else None
-        return tuple(learned.categories.get(name, ()) if learned else () for name in self.spec.action_names)
+    @cached_property
+    def _meanings(self) -> list[dict[float, str]]:
+        """What the numbers of each action column stand for, where it is chosen from something."""
+        spec, learned = self.spec, self.reading.pipeline.learned if self.reading else None
+        if spec.action_count is None:
+            choices = spec.action_choices or ((),) * (spec.action_size or 0)
+            return [dict(zip(numbers_of(words).tolist(), words, strict=True)) for words in choices]
+        names = {float(i): str(i) for i in range(spec.action_count)}
+        words = learned.categories.get(spec.action_names[0], ()) if learned and spec.action_names else ()
+        return [names | {float(i): word for i, word in enumerate(words)}]
 
     def value(self, observations: ArrayLike) -> np.ndarray:
         """How good one observation or each of a batch is."""
