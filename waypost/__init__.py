@@ -19,8 +19,9 @@ if TYPE_CHECKING:
         train as train,
     )
     from waypost.data.convert import convert as convert
-    from waypost.data.dataset import Dataset as Dataset, concatenate as concatenate
+    from waypost.data.dataset import Dataset as Dataset
     from waypost.data.inspection import inspect as inspect
+    from waypost.data.joining import concatenate as concatenate
     from waypost.data.mapped import NpzWriter as NpzWriter
     from waypost.data.pipeline import Pipeline as Pipeline
     from waypost.data.roles import Columns as Columns
@@ -52,8 +53,9 @@ _PLACES = {
     "api": ("adapt", "compare", "evaluate", "load_run", "train"),
     "data.roles": ("Columns",),
     "data.convert": ("convert",),
-    "data.dataset": ("Dataset", "concatenate"),
+    "data.dataset": ("Dataset",),
     "data.inspection": ("inspect",),
+    "data.joining": ("concatenate",),
     "data.mapped": ("NpzWriter",),
     "data.pipeline": ("Pipeline",),
     "data.sources": ("load", "save"),

@@ -186,6 +186,8 @@ def algorithms() -> str:
     rows = []
     for name, entry in ALGORITHMS.items():
         actions = [kind for kind in ("continuous", "discrete") if getattr(entry, kind)]
+        # What learns either kind does so by likelihood, which mixed actions have, too.
+        actions += ["mixed"] if len(actions) == 2 else []
         needs = " and ".join(sorted(entry.needs))
         rows.append((f"`{name}`", plain(entry.title), needs, ", ".join(actions)))
     return table(("name", "what it is", "data must have", "actions"), rows)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from waypost.agents.actions import policy
 from waypost.agents.nets import (
     MLP,
     VAE,
@@ -22,7 +23,6 @@ from waypost.agents.nets import (
     Scaling,
     TanhGaussian,
     Twin,
-    policy,
     side_by_side,
 )
 

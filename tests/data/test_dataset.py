@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from waypost.data.dataset import Dataset, Labels, concatenate, moments
+from waypost.data.dataset import Dataset, Labels, moments
+from waypost.data.joining import concatenate
 from waypost.errors import WaypostError
 
 

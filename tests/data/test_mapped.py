@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from samples import walk
 
-from waypost.data.dataset import Dataset, concatenate
+from waypost.data.dataset import Dataset
 from waypost.data.formats.arrays import MARK
+from waypost.data.joining import concatenate
 from waypost.data.mapped import NpzWriter, is_mapped, map_npz, mappable
 from waypost.data.sources import load, save
 from waypost.errors import WaypostError

@@ -7,10 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from samples import TINY, walk
 
+from waypost.agents.agent import Agent
 from waypost.agents.por import Config
 from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
@@ -180,3 +183,31 @@ def test_an_agent_that_remembers_its_episode_is_not_asked() -> None:
         return len(Alarms(Config(), walk(), None).look(2, [{"seed": 0, "stage": ""}], lambda: [agent]))
 
     assert [raised(Forgetful()), raised(Mindful()), raised(Led())] == [1, 0, 0]
+
+
+class Same(Agent):
+    """Always the same action."""
+
+    action: jax.Array
+
+    def act(self, observations: jax.Array, memory: Any = ()) -> tuple[jax.Array, Any]:
+        return jnp.broadcast_to(self.action, (len(observations), 2)), memory
+
+
+@pytest.mark.parametrize(
+    ("action", "text"),
+    [
+        ((0.0, 50.0), None),
+        ((2.0, 50.0), "it does what was recorded in 3% of states"),
+        ((0.0, 900.0), "standard deviat"),
+    ],
+)
+def test_a_mixed_action_is_far_if_one_of_its_parts_is(action: tuple[float, float], text: str | None) -> None:
+    rng = np.random.default_rng(0)
+    actions = np.column_stack([rng.choice(3, 300, p=[0.7, 0.28, 0.02]), rng.uniform(0, 100, 300)])
+    data = Dataset.from_arrays(rng.normal(size=(300, 2)), actions=actions, action_choices=(("a", "b", "c"), ()))
+    watch = Alarms(Config(), data, None)
+    row = {"seed": 0, "stage": "joint"}
+    found = watch.look(5_000, [row], lambda: [Same(jnp.array(action))])
+    assert [alarm["what"] for alarm in found] == ([] if text is None else ["policy"])
+    assert text is None or text in found[0]["text"]

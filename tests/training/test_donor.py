@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -11,8 +12,9 @@ import pytest
 from samples import TINY, walk
 
 import waypost
+from waypost.agents.agent import Spec
 from waypost.cli import main
-from waypost.data.dataset import concatenate
+from waypost.data.joining import concatenate
 from waypost.errors import WaypostError
 from waypost.training import donor
 from waypost.training.plan import plan, read_plan
@@ -118,3 +120,18 @@ def test_old_data_that_are_gone_are_mentioned(old: Path, monkeypatch: pytest.Mon
     assert found == {"run": str(old / "run")}
     assert notes[0].startswith("warning: the old data cannot be read again")
     assert "no such file" in notes[0]
+
+
+def test_policies_of_mixed_actions_differ_by_choices_and_by_shares_of_ranges() -> None:
+    spec = Spec(1, 2, (0.0, 0.0), (10.0, 100.0), action_choices=(("0", "1", "10"), ()))
+    one, other = np.array([[0.0, 0.0], [1.0, 50.0]]), np.array([[10.0, 0.0], [1.0, 100.0]])
+    assert donor._apart(one, other, spec) == pytest.approx((1.0 + 0.5) / 4)
+
+
+def test_a_run_with_other_choices_is_refused() -> None:
+    few, many = (
+        Spec(1, 2, (0.0, 0.0), (1.0, 9.0), action_choices=(words, ())) for words in (("a", "b"), ("a", "b", "c"))
+    )
+    before: Any = SimpleNamespace(spec=few, config=None)
+    with pytest.raises(WaypostError, match=r"its action_choices is \(\('a', 'b'\), \(\)\), that of"):
+        donor.inherited(many, before, True, plan("bc", "t-maze"))

@@ -7,7 +7,7 @@ import os
 import struct
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from safetensors.numpy import load_file, save_file
 import waypost
 from waypost.agents import algorithm
 from waypost.agents.agent import Spec
+from waypost.data.pipeline import Learned, Pipeline, Reading
 from waypost.errors import WaypostError
 from waypost.training.policy import Policy, load_policies, save_policies
 
@@ -199,3 +200,20 @@ def test_far_outside_the_data_it_warns_once(heater: Policy, tmp_path: Path) -> N
         loaded.act([50.0, -500.0])
     assert told[0].filename == __file__
     loaded.act([50.0, -500.0])
+
+
+def test_an_action_is_told_in_the_words_of_the_log() -> None:
+    def named(reading: Reading | None = None, **spec: Any) -> Policy:
+        return Policy("bc", None, Spec(1, **spec), cast(Any, None), reading=reading)
+
+    learned = Learned(categories={"mode": ("5", "10", "wait")})
+    choices: dict[str, Any] = {"action_size": 1, "action_count": 3, "action_names": ("mode",)}
+    reading = Reading(pipeline=Pipeline(learned=learned))
+    assert [named(reading, **choices).action(i) for i in range(3)] == [{"mode": 5}, {"mode": 10}, {"mode": "wait"}]
+    assert named(**choices).action(np.int32(2)) == {"mode": 2}
+    assert named(action_size=2).action([1.5, 2.0]) == {"action 0": 1.5, "action 1": 2.0}
+    gears = named(action_size=2, action_choices=(("0.5", "10"), ()), action_names=("gear", "heater"))
+    assert gears.action([10.0, 10.0]) == {"gear": 10, "heater": 10.0}
+    assert gears.action(np.float32([0.5, 1.0])) == {"gear": 0.5, "heater": 1.0}
+    with pytest.raises(WaypostError, match=r"gear must be one of 0.5, 10, got 0"):
+        gears.action([0.0, 1.0])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from waypost.data.inspection.checks import no_signal
 from waypost.data.inspection.findings import Support
+from waypost.data.validation import described
 from waypost.errors import WaypostError
 from waypost.schema import meant, shown
 from waypost.types import Convention
@@ -57,11 +58,12 @@ class Entry:
 
     def refusal(self, dataset: Dataset, streamed: bool = False) -> str:
         """Why it cannot learn such actions, or not from data that are streamed; nothing where it can."""
-        able = self.continuous if dataset.action_count is None else self.discrete
-        if "actions" in self.needs and dataset.actions is not None and not able:
-            kinds = ("continuous", "discrete")
-            given, learned = kinds if dataset.action_count is None else kinds[::-1]
-            return f"actions are {given}, it learns {learned} ones only"
+        given = "mixed" if dataset.action_choices else "continuous" if dataset.action_count is None else "discrete"
+        # What learns either kind does so by likelihood, which mixed actions have, too.
+        able = {"continuous": self.continuous, "discrete": self.discrete, "mixed": self.continuous and self.discrete}
+        if "actions" in self.needs and dataset.actions is not None and not able[given]:
+            given = f"mixed ({described(dataset.action_choices)})" if given == "mixed" else given
+            return f"actions are {given}, it learns {'continuous' if self.continuous else 'discrete'} ones only"
         return "" if self.streams or not streamed else "it must see all data at once, they cannot be streamed"
 
     def support(self, dataset: Dataset) -> Support:

@@ -22,11 +22,13 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from waypost.agents.actions import Actions, Mixed
 from waypost.agents.descent import Descent as Descent
 from waypost.agents.nets import Continuous, Discrete, Scaling, Unscaled
 from waypost.agents.settings import Settings as Settings
 from waypost.data import prepare
 from waypost.data.dataset import Dataset
+from waypost.data.validation import MOST_CHOICES, Choices, numbers_of
 from waypost.errors import MissingPart, WaypostError
 from waypost.schema import build
 
@@ -62,6 +64,8 @@ class Spec:
     """The least number of each column in the data; unknown for agents of older versions."""
     observation_high: tuple[float, ...] = ()
     """The largest number of each column."""
+    action_choices: Choices = ()
+    """Of mixed actions, the numbers or texts that each column is chosen from; none where it is continuous."""
 
     @classmethod
     def of(cls, dataset: Dataset, **statistics: np.ndarray) -> Spec:
@@ -77,6 +81,7 @@ class Spec:
             history=dataset.history,
             observation_low=_numbers(dataset.observations.min(axis=0)),
             observation_high=_numbers(dataset.observations.max(axis=0)),
+            action_choices=dataset.action_choices,
         )
 
     @classmethod
@@ -97,6 +102,10 @@ class Spec:
             raise WaypostError(f"spec.history must divide the size of an observation, got {spec.history}")
         if not len(spec.action_low) == len(spec.action_high) == (spec.action_size or 0):
             raise WaypostError("spec.action_low and spec.action_high must have a number for each action column")
+        if spec.action_choices and (len(spec.action_choices) != spec.action_size or spec.action_count is not None):
+            raise WaypostError("spec.action_choices must be what each of several action columns is chosen from")
+        if any(len(words) == 1 or len(words) > MOST_CHOICES for words in spec.action_choices):
+            raise WaypostError(f"spec.action_choices must be 2 to {MOST_CHOICES} for a column, or none")
         if any(low > high for low, high in zip(spec.action_low, spec.action_high, strict=True)):
             raise WaypostError("spec.action_low must not be above spec.action_high")
         for name, numbers in spec.statistics.items():
@@ -121,7 +130,9 @@ class Spec:
                 raise WaypostError(f"spec.statistics.{name} must have {count} numbers, got {counts.get(name, 0)}")
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        record = asdict(self)
+        # Only mixed actions have any: what others were saved as stays the same.
+        return record if self.action_choices else {k: v for k, v in record.items() if k != "action_choices"}
 
     @property
     def names_in_time(self) -> tuple[str, ...]:
@@ -129,15 +140,27 @@ class Spec:
         return self.observation_names[len(self.observation_names) - len(self.observation_names) // self.history :]
 
     @property
-    def actions(self) -> Continuous | Discrete:
+    def actions(self) -> Actions:
         """How actions are written as numbers for the networks."""
+        if self.action_choices:
+            numbers = tuple(tuple(numbers_of(words).tolist()) for words in self.action_choices)
+            return Mixed(self.action_low, self.action_high, numbers)
         if self.action_count is None:
             return Continuous(self.action_low, self.action_high)
         return Discrete(self.action_count)
 
     @property
+    def action_counts(self) -> tuple[int, ...]:
+        """For each action column, how many discrete actions there are; 0 where it is continuous."""
+        if self.action_choices:
+            return tuple(map(len, self.action_choices))
+        return (self.action_count or 0,) * (self.action_size or 0)
+
+    @property
     def action_width(self) -> int:
         """How many numbers that takes."""
+        if self.action_choices:
+            return sum(max(count, 1) for count in self.action_counts)
         return len(self.action_low) if self.action_count is None else self.action_count
 
     def scaling(self, name: str, columns: tuple[int, ...] | None = None) -> Scaling:

@@ -1,8 +1,8 @@
 """BC, behaviour cloning: do what the data did; and 10%BC: do what the best tenth of the episodes did.
 
-One part learns: pi(a|s), a Gaussian or, for discrete actions, a categorical distribution, by maximising
-E log pi(a|s). It acts with the likeliest action. BC knows nothing of rewards, so it is the level every other method
-has to clear; 10%BC knows only the undiscounted return of whole episodes.
+One part learns: pi(a|s), a Gaussian or, for discrete actions, a categorical distribution, or a product of both, by
+maximising E log pi(a|s). It acts with the likeliest action. BC knows nothing of rewards, so it is the level every other
+method has to clear; 10%BC knows only the undiscounted return of whole episodes.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import optax
 
+from waypost.agents.actions import ActionPolicy, Actions, policy
 from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
-from waypost.agents.nets import Categorical, Continuous, Discrete, Gaussian, Scaling, policy
+from waypost.agents.nets import Scaling
 from waypost.agents.settings import Standardise
 from waypost.data import prepare
 from waypost.data.dataset import Dataset
@@ -45,8 +46,8 @@ class BCAgent(Agent):
     """pi(a|s)."""
 
     scaling: Scaling
-    policy: Gaussian | Categorical
-    actions: Continuous | Discrete
+    policy: ActionPolicy
+    actions: Actions
 
     def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
         return self.actions.action(self.policy.mode(self.scaling(observations))), memory

@@ -25,8 +25,9 @@ import jax.numpy as jnp
 import optax
 
 from waypost.agents import losses
+from waypost.agents.actions import Actions
 from waypost.agents.agent import Agent, Algorithm, Array, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
-from waypost.agents.nets import MLP, VAE, Continuous, Discrete, Scaling, Twin, clipped_normal, side_by_side
+from waypost.agents.nets import MLP, VAE, Scaling, Twin, clipped_normal, side_by_side
 from waypost.agents.settings import Standardise
 
 
@@ -84,7 +85,7 @@ class BCQAgent(Agent):
     vae: VAE
     perturbation: Perturbation
     action_value: Twin
-    actions: Continuous | Discrete
+    actions: Actions
     candidates: int = eqx.field(static=True)
     latent_clip: float = eqx.field(static=True)
 

@@ -30,8 +30,9 @@ import jax.numpy as jnp
 import optax
 
 from waypost.agents import losses
+from waypost.agents.actions import Actions
 from waypost.agents.agent import Agent, Algorithm, Array, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
-from waypost.agents.nets import VAE, Continuous, Discrete, Scaling, TanhGaussian, Twin, clipped_normal, side_by_side
+from waypost.agents.nets import VAE, Scaling, TanhGaussian, Twin, clipped_normal, side_by_side
 from waypost.agents.settings import Standardise
 
 LOG_MULTIPLIER_RANGE = (-5.0, 10.0)
@@ -88,7 +89,7 @@ class BEARAgent(Agent):
     scaling: Scaling
     policy: TanhGaussian
     action_value: Twin
-    actions: Continuous | Discrete
+    actions: Actions
     candidates: int = eqx.field(static=True)
 
     def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:

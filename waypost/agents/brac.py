@@ -27,8 +27,9 @@ import jax.numpy as jnp
 import optax
 
 from waypost.agents import losses
+from waypost.agents.actions import Actions
 from waypost.agents.agent import Agent, Algorithm, Array, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
-from waypost.agents.nets import Continuous, Discrete, Scaling, TanhGaussian, Twin, side_by_side
+from waypost.agents.nets import Scaling, TanhGaussian, Twin, side_by_side
 from waypost.agents.settings import Standardise
 
 LOG_STD_RANGE = (-5.0, 0.0)
@@ -78,7 +79,7 @@ class BRACAgent(Agent):
 
     scaling: Scaling
     policy: TanhGaussian
-    actions: Continuous | Discrete
+    actions: Actions
 
     def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
         return self.actions.action(self.policy.mode(self.scaling(observations))), memory

@@ -24,8 +24,9 @@ import numpy as np
 import optax
 
 from waypost.agents import losses
+from waypost.agents.actions import Actions
 from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
-from waypost.agents.nets import MLP, Continuous, Discrete, Scaling, side_by_side
+from waypost.agents.nets import MLP, Scaling, side_by_side
 from waypost.data import prepare
 from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
@@ -117,7 +118,7 @@ class Evaluator(Agent):
     values: Scaling
     nets: MLP
     """A leading axis over the candidates."""
-    actions: Continuous | Discrete
+    actions: Actions
 
     def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
         raise WaypostError("an evaluator judges actions and takes none")

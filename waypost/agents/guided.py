@@ -10,8 +10,8 @@ from typing import Any
 import equinox as eqx
 import optax
 
+from waypost.agents.actions import ActionPolicy, Actions
 from waypost.agents.agent import Agent, Array, Memory, Stage, have
-from waypost.agents.nets import Categorical, Continuous, Discrete, Gaussian
 from waypost.errors import WaypostError
 
 
@@ -36,8 +36,8 @@ class GuidePart(eqx.Module):
 class ExecutorPart(eqx.Module):
     """pi(a|s, goal): a distribution over actions; calling it gives the likeliest one, inside the bounds."""
 
-    net: Gaussian | Categorical
-    actions: Continuous | Discrete
+    net: ActionPolicy
+    actions: Actions
     columns: tuple[int, ...] = eqx.field(static=True)
     """Those of the observation that it reads."""
 

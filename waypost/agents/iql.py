@@ -27,19 +27,9 @@ import jax.numpy as jnp
 import optax
 
 from waypost.agents import losses
+from waypost.agents.actions import ActionPolicy, Actions, inside, policy
 from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
-from waypost.agents.nets import (
-    MLP,
-    Categorical,
-    Continuous,
-    Discrete,
-    Gaussian,
-    Scaling,
-    Twin,
-    Unscaled,
-    policy,
-    side_by_side,
-)
+from waypost.agents.nets import MLP, Scaling, Twin, Unscaled, side_by_side
 from waypost.agents.settings import Standardise, Weighing
 from waypost.data import prepare
 from waypost.data.dataset import Dataset
@@ -79,9 +69,9 @@ class Config(Settings):
 class IQLAgent(Agent):
     """pi(a|s), and V(s) to look at."""
 
-    policy: Gaussian | Categorical
+    policy: ActionPolicy
     value_net: MLP
-    actions: Continuous | Discrete
+    actions: Actions
     scaling: Scaling | Unscaled
 
     def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
@@ -135,9 +125,7 @@ class IQL(Algorithm):
     def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
         config, agent = self.config, state.agent
         observations = agent.scaling(batch["observations"])
-        actions = agent.actions.scale(batch["actions"])
-        if isinstance(agent.actions, Continuous):
-            actions = jnp.clip(actions, -1.0 + EDGE, 1.0 - EDGE)
+        actions = inside(agent.actions, agent.actions.scale(batch["actions"]), EDGE)
         pairs = side_by_side(observations, actions)
         expected = state.target(pairs).min(axis=0)
         descent = Descent(self.optimisers, state.optimisers)
@@ -152,7 +140,7 @@ class IQL(Algorithm):
             advantages = losses.standardised(advantages, jnp.ones_like(advantages))
         weights = losses.exponential_weight(advantages, config.inverse_temperature, config.weight_cap)
 
-        def policy_loss(pi: Gaussian | Categorical) -> tuple[Array, Metrics]:
+        def policy_loss(pi: ActionPolicy) -> tuple[Array, Metrics]:
             return -jnp.mean(weights * pi.log_likelihood(observations, actions)), {"weight": weights.mean()}
 
         agent = replace(agent, policy=descent.step("policy", agent.policy, policy_loss))

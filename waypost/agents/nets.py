@@ -289,15 +289,6 @@ class VAE(eqx.Module):
         return jnp.tanh(self.before_tanh(observations, z))
 
 
-def policy(
-    inputs: int, hidden: Sequence[int], actions: Continuous | Discrete, key: Array, squashed: bool = False
-) -> Gaussian | Categorical:
-    """A policy for actions of either kind: its outcomes are what `actions.scale` gives."""
-    if isinstance(actions, Discrete):
-        return Categorical(inputs, hidden, actions.count, key)
-    return Gaussian(inputs, hidden, len(actions.low), key, squashed)
-
-
 # -- what lies between the numbers of the data and those of the networks --------------------------------
 
 

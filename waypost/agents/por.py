@@ -34,9 +34,10 @@ import numpy as np
 import optax
 
 from waypost.agents import losses
+from waypost.agents.actions import policy
 from waypost.agents.agent import Agent, Algorithm, Array, Batch, Descent, Metrics, Settings, Spec, Stage, have
 from waypost.agents.guided import ExecutorPart, GuidedAgent, GuidePart, ValuePart, optimisers_of, stages_of
-from waypost.agents.nets import Direction, Gaussian, Scaling, Twin, policy
+from waypost.agents.nets import Direction, Gaussian, Scaling, Twin
 from waypost.agents.settings import POSITIVE, Rule, Weighing
 from waypost.data import prepare
 from waypost.data.dataset import Dataset
@@ -128,7 +129,7 @@ class Guide(GuidePart):
 
 
 class Executor(ExecutorPart):
-    """pi(a|s,s'), (8): a Gaussian over actions scaled to [-1, 1], or a choice of one; it may read some columns only."""
+    """pi(a|s,s'), (8): a Gaussian over actions scaled to [-1, 1], a choice, or both; it may read some columns only."""
 
     scaling: Scaling
     direction: Direction

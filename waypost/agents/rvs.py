@@ -26,8 +26,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from waypost.agents.actions import ActionPolicy, Actions, policy
 from waypost.agents.agent import Agent, Algorithm, Array, Arrays, Batch, Descent, Memory, Metrics, Settings, Spec, Stage
-from waypost.agents.nets import Categorical, Continuous, Discrete, Gaussian, Scaling, policy, side_by_side, with_dropout
+from waypost.agents.nets import Scaling, side_by_side, with_dropout
 from waypost.agents.settings import Rule, Standardise
 from waypost.data import prepare
 from waypost.data.dataset import Dataset, moments
@@ -74,8 +75,8 @@ class RvSAgent(Agent):
 
     scaling: Scaling
     outcome_scaling: Scaling
-    policy: Gaussian | Categorical
-    actions: Continuous | Discrete
+    policy: ActionPolicy
+    actions: Actions
 
     def act(self, observations: Array, memory: Memory) -> tuple[Array, Memory]:
         return self.actions.action(self.policy.mode(self.inputs(observations, memory))), memory
@@ -145,7 +146,7 @@ class RvS(Algorithm):
         inputs = agent.inputs(batch["observations"], batch["outcomes"])
         actions = agent.actions.scale(batch["actions"])
 
-        def loss(net: Gaussian | Categorical) -> Array:
+        def loss(net: ActionPolicy) -> Array:
             net = with_dropout(net, self.config.dropout, jax.random.fold_in(key, DROPOUT))
             return -net.log_likelihood(inputs, actions).mean()
 

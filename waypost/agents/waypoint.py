@@ -38,9 +38,10 @@ import numpy as np
 import optax
 
 from waypost.agents import losses
+from waypost.agents.actions import policy
 from waypost.agents.agent import Agent, Algorithm, Array, Batch, Descent, Memory, Metrics, Settings, Spec, Stage, have
 from waypost.agents.guided import ExecutorPart, GuidedAgent, GuidePart, ValuePart, optimisers_of, stages_of
-from waypost.agents.nets import Gaussian, Scaling, Twin, policy
+from waypost.agents.nets import Gaussian, Scaling, Twin
 from waypost.agents.settings import AT_LEAST_0, Rule
 from waypost.data import prepare, slow
 from waypost.data.dataset import Dataset
@@ -182,7 +183,7 @@ class Guide(GuidePart):
 
 
 class Executor(ExecutorPart):
-    """pi(a|s, d): a Gaussian over actions scaled to [-1, 1], or a choice of one."""
+    """pi(a|s, d): a Gaussian over actions scaled to [-1, 1], a choice of one, or both."""
 
     space: Space
     reads_all: bool = eqx.field(static=True)

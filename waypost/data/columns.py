@@ -16,12 +16,13 @@ import numpy as np
 
 from waypost.data import missing, times, validation
 from waypost.data.dataset import STORED_AS_INTEGERS, Dataset
-from waypost.data.encoding import as_words, codes, encoded
+from waypost.data.encoding import as_logged, as_words, codes, encoded
 from waypost.data.expressions import Expression, parse
 from waypost.data.missing import marked
 from waypost.data.pipeline import Pipeline, Reading
 from waypost.data.roles import USUAL, Columns
 from waypost.data.table import Named, Reward, Table, absent, is_text, rewards
+from waypost.data.validation import Choices
 from waypost.errors import WaypostError
 
 MOST_INFERRED = 1000
@@ -63,7 +64,7 @@ def build(
         guessed.append(f"{dates[0]!r} holds time stamps: --columns.time {dates[0]} finds gaps and copies")
     if reward is not None:
         chosen.pop("rewards", None)
-    table = _gathered(source, chosen, name, pipeline, reward)
+    table = _gathered(source, chosen, name, pipeline, reward, columns.discrete)
     if "next_valid" in known:
         flags = validation.flags(name, "next_valid", known.pop("next_valid"), len(table))
         table.marks["next_valid"] = flags
@@ -72,10 +73,11 @@ def build(
     kept = {field: missing.FEW if field in cells else "error" for field in table.columns}
     kept = {field: usual for field, usual in kept.items() if field not in _unfilled(chosen)}
     table = missing.filled(table, pipeline, kept, chosen["observations"])
-    roles, names = _roles(table, chosen, pipeline)
+    roles, names = _roles(table, chosen, pipeline, columns.discrete)
     if reward is not None:
         following = np.arange(len(table)) + ~table.ends
-        roles["rewards"] = rewards(reward, Named(name, table.columns, following), len(table))
+        logged = {each: as_logged(v) if each in columns.discrete else v for each, v in table.columns.items()}
+        roles["rewards"] = rewards(reward, Named(name, logged, following), len(table))
     integers = "actions" in roles and roles["actions"].dtype.kind in "iub"
     if holds_integers is not None:
         integers = all(map(holds_integers, chosen.get("actions", ())))
@@ -90,9 +92,10 @@ def build(
                 notes.append(f"{left_out} rows left out that began where the task was already over (runs of terminals)")
     dataset = unchecked(**roles, **known, **names, notes=tuple(notes), name=name)
     dataset = replace(dataset, reading=Reading(columns, pipeline))
-    if any(is_text(table.columns[field]) for field in chosen.get("actions", ())):
-        assert pipeline.learned is not None
-        return dataset.with_action_count(max(2, len(pipeline.learned.categories[chosen["actions"][0]])))
+    choices = tuple(words for field in chosen.get("actions", ()) for words in _choices(table, field, pipeline))
+    if any(choices):
+        alone = len(choices) == 1 and not columns.discrete
+        return dataset.with_action_count(max(2, len(choices[0]))) if alone else dataset.with_action_choices(choices)
     return infer_discrete(dataset, integers) if columns.choices is None else dataset
 
 
@@ -102,9 +105,16 @@ def _unfilled(chosen: dict[str, list[str]]) -> set[str]:
 
 
 def _gathered(
-    source: Fields, chosen: dict[str, list[str]], name: str, pipeline: Pipeline, reward: Reward | None
+    source: Fields,
+    chosen: dict[str, list[str]],
+    name: str,
+    pipeline: Pipeline,
+    reward: Reward | None,
+    discrete: Sequence[str],
 ) -> Table:
     """The fields that are needed, as they are."""
+    # What was asked for the choices of actions says nothing of other texts.
+    asked = [entry for entry in pipeline.categories if entry.rpartition("=")[0] not in discrete]
     used = {field: role for role, fields in chosen.items() for field in fields}
     if reward is not None:
         more = _mentioned(source, reward, name) if isinstance(reward, Expression) else source
@@ -121,7 +131,7 @@ def _gathered(
         if role in ("episode", "time") and is_text(values):
             values = np.array(["" if value is None else str(value) for value in values], object)
         elif role not in ("episode", "time", REWARD):
-            _numbers_or_text(name, field, role, values, pipeline)
+            _numbers_or_text(name, field, role, values, bool(asked) or field in discrete)
         arrays[field] = as_words(field, marked(field, values, pipeline), pipeline)
     lengths = {role: sorted({len(arrays[field]) for field in fields}) for role, fields in chosen.items()}
     for role, found in lengths.items():
@@ -145,12 +155,13 @@ def _mentioned(source: Fields, reward: Expression, name: str) -> list[str]:
     return found
 
 
-def _numbers_or_text(name: str, field: str, role: str, values: np.ndarray, pipeline: Pipeline) -> None:
+def _numbers_or_text(name: str, field: str, role: str, values: np.ndarray, asked: bool) -> None:
     if values.dtype.kind not in "fiub":
         encodes = role in ("observations", "actions", "next_observations") and is_text(values)
-        if not encodes or not pipeline.categories:
+        if not encodes or not asked:
             found = "text" if values.dtype.kind in "USO" else values.dtype
             way_out = "; --categories one-hot or ordinal makes numbers of it" if encodes else ""
+            way_out = f"; --columns.discrete {field} takes it as a choice" if role == "actions" and encodes else way_out
             raise WaypostError(f"{name}: {field!r} holds {found}, for {role} numbers are needed{way_out}")
     if values.ndim > 2:
         raise WaypostError(f"{name}: {field!r} has shape {values.shape}; flatten each row to a vector")
@@ -181,7 +192,9 @@ def _in_order(table: Table, chosen: dict[str, list[str]]) -> Table:
     return replace(table, time=clock)
 
 
-def _roles(table: Table, chosen: dict[str, list[str]], pipeline: Pipeline) -> tuple[dict[str, Any], dict[str, Any]]:
+def _roles(
+    table: Table, chosen: dict[str, list[str]], pipeline: Pipeline, discrete: Sequence[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """The arrays of each role, and the names of the columns of states and actions."""
     roles: dict[str, Any] = {}
     names: dict[str, Any] = {}
@@ -190,7 +203,8 @@ def _roles(table: Table, chosen: dict[str, list[str]], pipeline: Pipeline) -> tu
             known_as = chosen["observations"] if len(fields) == len(chosen["observations"]) else fields
             found = encoded(table, fields, pipeline, known_as)
         elif role == "actions":
-            found = [(field, _action(table, fields, field, pipeline)) for field in fields]
+            alone = len(fields) == 1 and not discrete
+            found = [(field, _action(table, field, pipeline, alone)) for field in fields]
         elif role == "rewards":
             found = [(field, table.columns[field]) for field in fields]
         else:
@@ -205,14 +219,22 @@ def _roles(table: Table, chosen: dict[str, list[str]], pipeline: Pipeline) -> tu
     return roles, names
 
 
-def _action(table: Table, fields: list[str], field: str, pipeline: Pipeline) -> np.ndarray:
-    """An action as numbers; a text is one of several discrete actions."""
+def _action(table: Table, field: str, pipeline: Pipeline, alone: bool) -> np.ndarray:
+    """An action as numbers; a text is one of several discrete actions: its place, or the number that it is."""
     values = table.columns[field]
     if not is_text(values):
         return values
-    if len(fields) > 1:
-        raise WaypostError(f"{table.name}: {field!r} holds text, which only a single action may; give it as a number")
-    return codes(table.name, field, values, pipeline)[0]
+    places, words = codes(table.name, field, values, pipeline)
+    numbers = validation.numbers_of(words)[np.nan_to_num(places).astype(np.int64)]
+    return places if alone else np.where(np.isnan(places), np.nan, numbers)
+
+
+def _choices(table: Table, field: str, pipeline: Pipeline) -> Choices:
+    """The texts that each column of an action is chosen from, none for a number."""
+    values = table.columns[field]
+    if is_text(values):
+        return (codes(table.name, field, values[:0], pipeline)[1],)
+    return ((),) * (values.shape[1] if values.ndim > 1 else 1)
 
 
 def _side_by_side(parts: list[np.ndarray]) -> np.ndarray:

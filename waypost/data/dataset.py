@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from waypost.data import validation
 from waypost.data.facts import in_short
-from waypost.data.notes import together
 from waypost.data.pipeline import Reading
-from waypost.data.validation import ActionKind
+from waypost.data.validation import ActionKind, Choices
 from waypost.errors import WaypostError
 from waypost.summaries import Summarised, Summary
 from waypost.types import Flags, Floats, Labels
@@ -74,6 +73,8 @@ class Dataset(Summarised):
     """How the data were read, to read others the same way; None for data made here."""
     parts: tuple[tuple[str, int], ...] = ()
     """Names and rows of the files it was put together from, as long as it holds all their rows."""
+    action_choices: Choices = ()
+    """Of mixed actions: what each column is chosen from, numbers, or texts that are stored as their place; or none."""
 
     @classmethod
     def from_arrays(
@@ -96,13 +97,15 @@ class Dataset(Summarised):
         history: int = 1,
         finite: bool = True,
         copy: bool = True,
+        action_choices: Choices = (),
     ) -> Dataset:
         """Check arrays and make a Dataset of them.
 
         Without `next_observations` the following row's state is taken, except at an episode's
         end, where the next state is unknown and marked so. An episode ends at a terminal or a
         timeout, where the following row does not begin in the next state, and at the last row.
-        `action_count` says that actions are discrete, 0 to count - 1.
+        `action_count` says that actions are discrete, 0 to count - 1; `action_choices` that some columns are a choice
+        of numbers, or of texts, stored as 0, 1, ...: (("closed", "open"), ()) for a valve beside a heater.
         `finite=False` leaves NaN and infinities for `checked` to find; `copy=False` uses arrays that are float32
         already as they are, and makes them read-only.
         """
@@ -136,29 +139,30 @@ class Dataset(Summarised):
                 notes = (*notes, cut)
         if actions is None:
             action_low = action_high = action_count = None
+            action_choices = ()
         else:
             actions = validation.matrix(name, "actions", actions, copy, rows)
             if actions.shape[1] == 0:
                 raise WaypostError(f"{name}: actions have no columns; leave them out for action-free data")
             if action_count is not None:
                 action_low, action_high = validation.discrete_bounds(name, actions, action_count)
+            if action_choices:
+                bounds = (action_low, action_high, action_names)
+                action_low, action_high = validation.mixed_bounds(name, actions, action_choices, *bounds)
             action_low, action_high = validation.action_bounds(name, actions, action_low, action_high)
         if rewards is not None:
             rewards = validation.matrix(name, "rewards", rewards, copy, rows)
             if rewards.shape[1] != 1:
                 raise WaypostError(f"{name}: rewards have shape {rewards.shape}; expected ({rows},)")
             rewards = rewards[:, 0]
-        if observation_names and len(observation_names) != size:
-            raise WaypostError(f"{name}: {len(observation_names)} observation_names, {size} columns; they must agree")
-        if actions is not None and action_names and len(action_names) != actions.shape[1]:
-            wide = actions.shape[1]
-            raise WaypostError(f"{name}: {len(action_names)} action_names, {wide} columns; they must agree")
+        seen = validation.names(name, "observation_names", observation_names, size)
+        acting = () if actions is None else validation.names(name, "action_names", action_names, actions.shape[1])
         if history < 1 or size % history:
             raise WaypostError(f"{name}: {size} columns cannot be {history} rows side by side")
         arrays = (observations, next_observations, terminals, ends, valid, actions, rewards, action_low, action_high)
-        about = (name, task, tuple(map(validation.printable, observation_names)), tuple(notes))
-        acting = () if actions is None else tuple(map(validation.printable, action_names))
-        dataset = cls(*arrays, action_count, action_count is not None, *about, acting, history)
+        declared = action_count is not None or bool(action_choices)
+        about = (name, task, seen, tuple(notes), acting, history)
+        dataset = replace(cls(*arrays, action_count, declared, *about), action_choices=action_choices)
         return (dataset.checked() if finite else dataset)._frozen()
 
     def checked(self) -> Dataset:
@@ -190,7 +194,14 @@ class Dataset(Summarised):
 
     @property
     def action_kind(self) -> ActionKind:
-        return ActionKind(self.action_count, self.action_kind_declared)
+        return ActionKind(self.action_count, self.action_kind_declared, self.action_choices)
+
+    @property
+    def action_counts(self) -> tuple[int, ...]:
+        """For each action column, how many discrete actions there are; 0 where it is continuous."""
+        if self.action_choices:
+            return tuple(map(len, self.action_choices))
+        return (self.action_count or 0,) * (self.action_size or 0)
 
     @property
     def timeouts(self) -> Flags:
@@ -243,6 +254,7 @@ class Dataset(Summarised):
     def fingerprint(self) -> str:
         """A short digest of the contents: two data sets with the same one hold the same rows."""
         digest = hashlib.sha256(b"" if self.action_count is None else f"{self.action_count} choices".encode())
+        digest.update(repr(self.action_choices).encode() if self.action_choices else b"")
         for name, values in self.columns.items():
             digest.update(f"{name}{values.shape}{values.dtype}".encode())
             for _, block in validation.blocks(values):
@@ -311,19 +323,45 @@ class Dataset(Summarised):
         actions, low, high = self.require("actions"), self.action_low, self.action_high
         if count != 0:
             low, high = validation.discrete_bounds(self.name, actions, count)
-        elif self.action_count is not None:
+        elif self.action_count is not None or self.action_choices:
             low = high = None
         low, high = validation.action_bounds(self.name, actions, low, high)
         notes = self._notes_without_inference
         if count and not declared:
             taken = f"taken as {count} discrete actions; if they are continuous, say --columns.choices 0"
             notes += (f"{STORED_AS_INTEGERS}: {taken}",)
-        kind: dict[str, Any] = {"action_count": count or None, "action_kind_declared": declared}
+        kind: dict[str, Any] = {"action_count": count or None, "action_kind_declared": declared, "action_choices": ()}
         return replace(self, **kind, action_low=low, action_high=high, notes=notes)
+
+    def with_action_choices(self, choices: Choices) -> Dataset:
+        """The same data with mixed actions, see `from_arrays`; a single one of 0, 1, ... is discrete."""
+        if not any(choices):
+            return self.with_action_count(0)
+        if len(choices) == 1 and np.array_equal(validation.numbers_of(choices[0]), np.arange(len(choices[0]))):
+            return self.with_action_count(max(2, len(choices[0])))
+        actions, notes = self.require("actions"), self._notes_without_inference
+        bounds = (self.action_low, self.action_high, self.action_names)
+        low, high = validation.mixed_bounds(self.name, actions, choices, *bounds)
+        kind: dict[str, Any] = {"action_count": None, "action_kind_declared": True, "action_choices": choices}
+        return replace(self, **kind, action_low=low, action_high=high, notes=notes)
+
+    def with_discrete_actions(self, names: Sequence[str]) -> Dataset:
+        """The same data with the named actions as choices of the numbers they hold; unnamed ones are 0, 1, ..."""
+        if self.actions is None:
+            return self
+        known = self.action_names or tuple(map(str, range(self.actions.shape[1])))
+        strange = [name for name in names if name not in known]
+        if strange:
+            raise WaypostError(f"{self.name}: discrete: there is no action {strange[0]!r}; it has {', '.join(known)}")
+        if self.action_choices or self.action_count is not None:
+            return self
+        columns = [self.actions[:, i] if name in names else np.zeros(0) for i, name in enumerate(known)]
+        found = [np.unique(column[np.isfinite(column)])[: validation.MOST_CHOICES + 1] for column in columns]
+        return self.with_action_choices(tuple(tuple(f"{number:.9g}" for number in each) for each in found))
 
     def without_actions(self) -> Dataset:
         """Action-free data: enough for V and the guide."""
-        kind: dict[str, Any] = {"action_count": None, "action_kind_declared": False}
+        kind: dict[str, Any] = {"action_count": None, "action_kind_declared": False, "action_choices": ()}
         notes = self._notes_without_inference
         return replace(self, actions=None, action_low=None, action_high=None, **kind, notes=notes, action_names=())
 
@@ -345,55 +383,3 @@ def moments(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     values = values.astype(np.float64)
     std = values.std(axis=0)
     return values.mean(axis=0), np.where(std > 1e-6, std, 1.0)
-
-
-def same_sizes(first: Dataset, part: Dataset) -> None:
-    """Raise unless two data sets can be joined."""
-    for what in ("observation_size", "action_size"):
-        sizes = getattr(first, what), getattr(part, what)
-        if None not in sizes and sizes[0] != sizes[1]:
-            raise WaypostError(
-                f"{first.name} and {part.name}: {what.replace('_', ' ')} {sizes[0]} and {sizes[1]}; they must agree"
-            )
-
-
-def concatenate(parts: Sequence[Dataset], name: str | None = None) -> Dataset:
-    """One data set after another; actions, rewards and names stay where all parts have them.
-
-    A part without actions makes the whole action-free, one without rewards makes it reward-free: to train the guide
-    on both and the executor on one, keep them apart.
-    """
-    if not parts:
-        raise WaypostError("nothing to concatenate; at least one data set is needed")
-    first = parts[0]
-    for part in parts[1:]:
-        same_sizes(first, part)
-    common = [column for column in first.columns if all(column in part.columns for part in parts)]
-    known: dict[str, Any] = {column: np.concatenate([getattr(part, column) for part in parts]) for column in common}
-    kind = ActionKind(None, False)
-    if "actions" in common:
-        kind = reduce(lambda one, other: one.joined(other, name or first.name), [part.action_kind for part in parts])
-        # Continuous actions that were taken as discrete have the bounds of the numbers they hold.
-        parts = [part.with_action_count(0) if kind.count is None and part.action_count else part for part in parts]
-        known["action_low"] = np.minimum.reduce([part.require("action_low") for part in parts])
-        known["action_high"] = np.maximum.reduce([part.require("action_high") for part in parts])
-    else:
-        parts = [part.without_actions() for part in parts]
-    if len({part.history for part in parts}) > 1:
-        raise WaypostError(f"{name or first.name}: some parts have several rows side by side, others other numbers")
-    same = [
-        each
-        for each in ("task", "observation_names", "action_names", "reading")
-        if all(getattr(part, each) == getattr(first, each) for part in parts)
-    ]
-    joined = Dataset(
-        **known,
-        action_count=kind.count,
-        action_kind_declared=kind.declared,
-        name=name or "+".join(part.name for part in parts),
-        notes=together(note for part in parts for note in part.notes),
-        history=first.history,
-        parts=tuple((part.name, len(part)) for part in parts),
-        **{each: getattr(first, each) for each in same},
-    )
-    return (joined if kind.count is None else joined.with_action_count(kind.count, kind.declared))._frozen()

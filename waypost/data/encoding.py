@@ -56,10 +56,26 @@ def learn(columns: Iterable[tuple[str, np.ndarray]], pipeline: Pipeline) -> Lear
             )
     ordered = {name: asked_for(name, choices) or "" for name in texts}
     categories = {
-        name: tuple(how.split("<")) if "<" in (how := ordered[name]) else tuple(sorted(found))
+        name: tuple(how.split("<")) if "<" in (how := ordered[name]) else tuple(_in_order(found))
         for name, found in texts.items()
     }
     return Learned(categories, {name: total / count for name, (total, count) in sums.items() if count})
+
+
+def _in_order(words: Iterable[str]) -> list[str]:
+    """Texts by the alphabet, numbers by their size."""
+    try:
+        return sorted(words, key=float)
+    except ValueError:
+        return sorted(words)
+
+
+def as_logged(values: np.ndarray) -> np.ndarray:
+    """A column of texts that all are numbers, as numbers: what `as_words` was given."""
+    try:
+        return np.array([np.nan if value is None else float(value) for value in values]) if is_text(values) else values
+    except ValueError:
+        return values
 
 
 def encoded(table: Table, fields: Sequence[str], pipeline: Pipeline, known_as: Sequence[str] = ()) -> Encoded:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from waypost.data.validation import described
 from waypost.summaries import Summary
 
 if TYPE_CHECKING:
@@ -40,4 +41,6 @@ def _facts(dataset: Dataset) -> list[tuple[str, str]]:
 def _actions(dataset: Dataset) -> str:
     if dataset.actions is None:
         return "no"
+    if dataset.action_choices:
+        return described(dataset.action_choices)
     return f"{dataset.action_size} continuous" if dataset.action_count is None else f"{dataset.action_count} discrete"

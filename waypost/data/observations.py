@@ -44,6 +44,33 @@ def observe(row: Mapping[str, Any], names: Sequence[str], reading: Reading, hist
     return np.array([found[name][0] for name in names], np.float32)
 
 
+def in_words(numbers: Any, names: Sequence[str], meanings: Sequence[Mapping[float, str]]) -> dict[str, Any]:
+    """An action by the names of the log's columns; `meanings` are what the numbers of a choice stand for."""
+    values = np.asarray(numbers, np.float32).reshape(-1)
+    if len(values) != len(meanings):
+        raise WaypostError(f"an action has {len(meanings)} numbers, got {len(values)}")
+    found: dict[str, Any] = {}
+    for i, (value, words) in enumerate(zip(values.tolist(), meanings, strict=True)):
+        name = names[i] if names else f"action {i}"
+        if words and value not in words:
+            known = ", ".join(f"{number:g}" for number in list(words)[:10])
+            raise WaypostError(f"{name} must be one of {known}, got {value:g}")
+        found[name] = _as_number(words[value]) if words else value
+    return found
+
+
+def _as_number(word: str) -> str | int | float:
+    """A category as the log has it: a number if it is one."""
+    try:
+        return int(word)
+    except ValueError:
+        pass
+    try:
+        return float(word)
+    except ValueError:
+        return word
+
+
 def by_name(observations: Any) -> list[Mapping[str, Any]]:
     """The rows of observations with named columns: a mapping, or a pandas row or table; none for others."""
     if isinstance(observations, Mapping):

@@ -97,6 +97,13 @@ class Pipeline:
         return self.learned is None and asked
 
 
+def with_choices(pipeline: Pipeline, columns: Columns) -> Pipeline:
+    """The pipeline, with numbers for what discrete actions are chosen from."""
+    known = by_column(pipeline.categories, CATEGORIES, "categories", ordered=True)
+    added = tuple(f"{name}=ordinal" for name in columns.discrete if name not in known)
+    return replace(pipeline, categories=(*pipeline.categories, *added)) if added else pipeline
+
+
 AS_BEFORE: dict[str, Any] = {"missing": ["error"], "duplicates": "keep", "max_gap": 0.0}
 """What runs from before pipelines did."""
 

@@ -39,14 +39,18 @@ class Columns:
     """Rows of an episode are put in this order; by default they are taken as they come."""
     choices: int | None = None
     """How many discrete actions there are, stored as 0 to N - 1; 0: actions are continuous; by default inferred."""
+    discrete: tuple[str, ...] = ()
+    """Actions, by name, that are a choice of one of several texts or numbers; the others are continuous."""
 
     def __post_init__(self) -> None:
         conform_fields(self)
         if self.choices is not None and self.choices > MOST_CHOICES:
             raise WaypostError(f"columns.choices must be {MOST_CHOICES} or less, got {self.choices}")
+        if self.choices is not None and self.discrete:
+            raise WaypostError("columns.choices is about a single action; columns.discrete alone says it of each")
 
     def __bool__(self) -> bool:
-        return self.choices is not None or self.roles
+        return self.choices is not None or bool(self.discrete) or self.roles
 
     @property
     def roles(self) -> bool:
@@ -54,7 +58,9 @@ class Columns:
         return any(getattr(self, role) for role in USUAL)
 
     def declared(self, dataset: Dataset) -> Dataset:
-        """The data with actions discrete or continuous as `choices` says, if it says anything."""
+        """The data with actions discrete or continuous as `choices` or `discrete` says, if they say anything."""
+        if self.discrete:
+            return dataset.with_discrete_actions(self.discrete)
         return dataset if self.choices is None else dataset.with_action_count(self.choices)
 
 

@@ -15,13 +15,14 @@ import numpy as np
 
 from waypost.data import encoding
 from waypost.data.columns import Fields, build, choose
-from waypost.data.dataset import Dataset, concatenate, same_sizes
+from waypost.data.dataset import Dataset
 from waypost.data.derive import rewarded, with_history
 from waypost.data.expressions import parse
 from waypost.data.formats import BY_SUFFIX, FILES, MINARI, SUFFIXES, TABLE, inside, minari_folder, suffix_of, writing
+from waypost.data.joining import concatenate, same_sizes
 from waypost.data.missing import marked
 from waypost.data.names import is_pattern, joined, members
-from waypost.data.pipeline import Pipeline, Reading
+from waypost.data.pipeline import Pipeline, Reading, with_choices
 from waypost.data.roles import Columns
 from waypost.data.table import Reward
 from waypost.errors import WaypostError
@@ -100,7 +101,7 @@ def read(
 ) -> Dataset:
     """What `load` reads, but NaN and infinities are still in it."""
     columns = conform(columns or Columns(), Columns, "columns")
-    pipeline = conform(pipeline or Pipeline(), Pipeline, "pipeline")
+    pipeline = with_choices(conform(pipeline or Pipeline(), Pipeline, "pipeline"), columns)
     if isinstance(source, list | tuple):
         source = joined(source)
     if isinstance(source, Dataset):
@@ -160,7 +161,7 @@ def learn(names: Sequence[str], columns: Columns, pipeline: Pipeline) -> Pipelin
                 with BY_SUFFIX[suffix_of(path)].fields(path, pipeline) as fields:
                     yield name, fields
 
-    return _learned(opened(), columns, pipeline)
+    return _learned(opened(), columns, with_choices(pipeline, columns))
 
 
 def _learned(sources: Iterable[tuple[str, Fields]], columns: Columns, pipeline: Pipeline) -> Pipeline:
@@ -171,7 +172,7 @@ def _learned(sources: Iterable[tuple[str, Fields]], columns: Columns, pipeline: 
     roles = columns if pipeline.reward is None else replace(columns, rewards=None)
 
     def known() -> Iterator[tuple[str, np.ndarray]]:
-        for name, fields in sources:
+        for name, fields in ((name, fields) for name, fields in sources if fields):
             chosen, _ = choose(list(fields), roles, name)
             used = [field for role in LEARNED for field in chosen.get(role, ())]
             used += [field for word in mentioned if (field := word.removeprefix("next_")) in fields]

@@ -16,19 +16,31 @@ BLOCK = 1 << 18
 """Rows checked together, so that mapped data need little memory."""
 MOST_ACTIONS = 10**6
 """Discrete actions; a network has an output for each."""
+MOST_CHOICES = 1000
+"""The same of one column of mixed actions."""
+Choices = tuple[tuple[str, ...], ...]
+"""For each action column the texts or numbers it is chosen from; none: it is continuous."""
+NAME_THEM = "name them all, in one order: --categories 'COLUMN=FIRST<SECOND'"
 
 
 @dataclass(frozen=True)
 class ActionKind:
-    """Whether actions are discrete, and how that is known."""
+    """Whether actions are discrete, continuous or partly each, and how that is known."""
 
     count: int | None
-    """How many discrete actions there are; None: they are continuous."""
+    """How many discrete actions there are; None: they are continuous, or have `choices`."""
     declared: bool
     """Whether it was declared; otherwise it was inferred from how the actions are stored."""
+    choices: Choices = ()
+    """Of mixed actions, what each column is chosen from."""
 
     def joined(self, other: ActionKind, name: str) -> ActionKind:
         """The kind of two data sets together; what was declared overrides what was inferred."""
+        if self.choices == other.choices != ():
+            return self
+        if self.choices or other.choices:
+            kinds = " and ".join(f"({described(kind.choices)})" for kind in (self, other))
+            raise WaypostError(f"{name}: the choices of actions differ in its parts: {kinds}; {NAME_THEM}")
         declared = self.declared or other.declared
         counts = [kind.count for kind in (self, other) if kind.count is not None]
         certain = [kind.count for kind in (self, other) if kind.declared and kind.count is not None]
@@ -126,6 +138,63 @@ def jumps(observations: np.ndarray, next_observations: np.ndarray) -> np.ndarray
     return found
 
 
+def described(choices: Choices) -> str:
+    """Mixed actions in words."""
+    sizes = [str(len(words)) for words in choices if words]
+    continuous = sum(not words for words in choices)
+    parts = [f"{len(sizes)} discrete of {' and '.join(sizes)} choices"] if sizes else []
+    return " and ".join([*parts, *([f"{continuous} continuous"] if continuous or not parts else [])])
+
+
+def numbers_of(words: tuple[str, ...]) -> np.ndarray:
+    """What stands for each choice in the data: the number it is, or its place among texts."""
+    try:
+        return np.array([float(word) for word in words], np.float32)
+    except ValueError:
+        return np.arange(len(words), dtype=np.float32)
+
+
+def check_choices(name: str, actions: np.ndarray, choices: Choices, names: tuple[str, ...] = ()) -> None:
+    """Raise unless the columns that are chosen from something hold nothing else."""
+    if len(choices) != actions.shape[1]:
+        raise WaypostError(
+            f"{name}: choices for {len(choices)} action columns, there are {actions.shape[1]}; they must agree"
+        )
+    for i, words in enumerate(choices):
+        which, known = names[i] if names else f"column {i}", numbers_of(words)
+        if words and not (2 <= len(words) <= MOST_CHOICES and len(np.unique(known)) == len(words)):
+            found = f"action {which} has {len(words)} choice{'s' if len(words) > 1 else ''}, {', '.join(words[:5])}"
+            raise WaypostError(f"{name}: {found}; 2 to {MOST_CHOICES} different ones are possible; {NAME_THEM}")
+        if not np.isfinite(known).all():
+            raise WaypostError(
+                f"{name}: action {which} is chosen from {', '.join(words[:5])}; finite numbers are needed"
+            )
+        for first, block in blocks(actions) if words else ():
+            # What is not finite is left for `Dataset.checked` to find.
+            wrong = np.isfinite(block[:, i]) & ~np.isin(block[:, i], known)
+            if wrong.any():
+                row = int(wrong.argmax())
+                found = f"action {which} is {block[row, i]:g} in row {first + row}"
+                raise WaypostError(f"{name}: {found}; it is chosen from {', '.join(f'{n:g}' for n in known[:10])}")
+
+
+def mixed_bounds(
+    name: str,
+    actions: np.ndarray,
+    choices: Choices,
+    low: np.ndarray | None,
+    high: np.ndarray | None,
+    names: tuple[str, ...] = (),
+) -> tuple[np.ndarray, np.ndarray]:
+    """The bounds of mixed actions: the smallest and the largest number where there is a choice."""
+    check_choices(name, actions, choices, names)
+    low, high = (np.array(bound, np.float32) for bound in action_bounds(name, actions, low, high))
+    for i, words in enumerate(choices):
+        if words:
+            low[i], high[i] = numbers_of(words).min(), numbers_of(words).max()
+    return low, high
+
+
 def discrete_bounds(name: str, actions: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """The first and the last of `count` discrete actions, after checking that the data hold no others."""
     if not 2 <= count <= MOST_ACTIONS or actions.shape[1] != 1:
@@ -167,3 +236,10 @@ def action_bounds(
     if (box[0] > box[1]).any():
         raise WaypostError(f"{name}: action_low must be at most action_high")
     return box[0], box[1]
+
+
+def names(name: str, side: str, given: tuple[str, ...], size: int) -> tuple[str, ...]:
+    """Names of columns that can be shown, after checking that there is one for each, or none."""
+    if given and len(given) != size:
+        raise WaypostError(f"{name}: {len(given)} {side}, {size} columns; they must agree")
+    return tuple(map(printable, given))

@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from waypost.envs import four_rooms, mazes, native, simulators, t_maze
-from waypost.envs.flat import flat
+from waypost.envs.flat import assembled, flat
 from waypost.envs.layout import Layout
 from waypost.envs.locomotion import BODIES
 from waypost.envs.mazes import ANT_SCALE, MAZES, POINT_SCALE
@@ -94,13 +94,15 @@ class Task:
     """Makes one environment, if it is not in Gymnasium's registry."""
     names: tuple[str, ...] = ()
     """The agent's names for the columns of its observations; parts of a Dict are put in this order."""
+    action_names: tuple[str, ...] = ()
+    """The agent's names for the columns of its actions."""
 
     def make(self, environments: int, workers: bool = False) -> gym.vector.VectorEnv:
         """That many environments that step together; the caller resets each one when it is done.
 
         With `workers`, environments that would step one by one in this process get a process each.
         """
-        return flat(self._make(environments, workers), self.names, self.name)
+        return assembled(flat(self._make(environments, workers), self.names, self.name), self.action_names, self.name)
 
     def _make(self, environments: int, workers: bool) -> gym.vector.VectorEnv:
         by_hand: dict[str, Any] = {"autoreset_mode": AutoresetMode.DISABLED}

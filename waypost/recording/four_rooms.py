@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from waypost.data.dataset import Dataset, concatenate
+from waypost.data.dataset import Dataset
+from waypost.data.joining import concatenate
 from waypost.envs import four_rooms as rooms
 from waypost.errors import WaypostError
 from waypost.types import Count, Flags, Floats

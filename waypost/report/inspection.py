@@ -14,6 +14,7 @@ from matplotlib.ticker import MaxNLocator
 
 from waypost.data.dataset import Dataset
 from waypost.data.inspection.findings import Column, Inspection
+from waypost.data.inspection.measurements import Measurements
 from waypost.figures import INK, STYLED, colour_bar, grid_lines, new_axes
 from waypost.files import write_text
 from waypost.report.page import SPACE, Picture, picture, template
@@ -70,6 +71,7 @@ def _pictures(dataset: Dataset, columns: Sequence[Column]) -> Iterator[Picture]:
     drawn = [column for column in columns if column.mean is not None]
     if drawn:
         every = "all columns" if dataset.action_count is None else "all columns but the action"
+        every = f"{every} but discrete actions" if dataset.action_choices else every
         of = f"the first {MOST_COLUMNS} of {len(drawn)} columns" if len(drawn) > MOST_COLUMNS else every
         caption = (
             f"Ranges of {of}, each on a scale of its own: line from smallest to largest, bar one standard deviation "
@@ -89,6 +91,12 @@ def _action_pictures(dataset: Dataset, taken: Sequence[int]) -> Iterator[Picture
     rows, low, high = _sample(len(dataset)), dataset.require("action_low"), dataset.require("action_high")
     names = dataset.action_names or [f"action {i}" for i in range(dataset.actions.shape[1])]
     for number in range(min(dataset.actions.shape[1], MOST_ACTIONS)):
+        if dataset.action_counts[number]:
+            choices = dataset.action_choices[number]
+            chosen = Measurements(dataset).chosen(number).tolist()
+            words = f"{names[number]}, chosen from {', '.join(choices[:10])}{', ...' if len(choices) > 10 else ''}"
+            yield picture(choice_bars(chosen, names[number]), words, f"How often each choice of {words}, is taken.")
+            continue
         values, bounds = _known(dataset.actions[rows, number]), (float(low[number]), float(high[number]))
         if len(values) and np.isfinite(bounds).all():
             words = f"{names[number]}, bounds {bounds[0]:.4g} and {bounds[1]:.4g}"
@@ -183,9 +191,10 @@ def action_histogram(values: np.ndarray, name: str, bounds: Sequence[float]) -> 
 
 
 @STYLED
-def choice_bars(taken: Sequence[int]) -> Figure:
-    """Show how often each of the discrete actions is taken."""
-    figure, axes = _panel(3.4, 2.3, "number of the action", "rows")
+def choice_bars(taken: Sequence[int], name: str = "") -> Figure:
+    """Show how often each of the discrete actions is taken, or each choice of the named one."""
+    figure, axes = _panel(3.4, 2.3, "place among the choices" if name else "number of the action", "rows")
+    axes.set_title(name[:LONGEST_NAME], loc="left", parse_math=False)
     if len(taken) <= MOST_BARS:
         axes.bar(range(len(taken)), taken, color=INK, width=max(0.8, len(taken) / 150))  # never too thin to be seen
     else:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from waypost.data.validation import numbers_of
 from waypost.errors import WaypostError
 from waypost.files import expanded, replacing, write_bytes
 from waypost.shipping import numpy_policy, onnx_file
@@ -122,9 +123,20 @@ def metadata(policy: Policy, graph: Graph, known: Recorded) -> dict[str, Any]:
         "action_low": list(spec.action_low),
         "action_high": list(spec.action_high),
         "action_count": spec.action_count,
+        **_named_actions(policy),
         "inputs": inputs,
         "outputs": [vars(tensor) | {"shape": list(tensor.shape)} for tensor in graph.outputs],
     }
+
+
+def _named_actions(policy: Policy) -> dict[str, Any]:
+    """What the numbers of a mixed action are: names, and for choices the texts or numbers and what stands for each."""
+    spec = policy.spec
+    if not spec.action_choices:
+        return {}
+    meanings = [dict(zip(words, numbers_of(words).tolist(), strict=True)) for words in spec.action_choices]
+    names = spec.action_names or tuple(f"action {i}" for i in range(len(meanings)))
+    return {"action_names": list(names), "action_choices": meanings}
 
 
 def fingerprint(policy: Policy) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,6 +65,8 @@ class Served:
     """How long it took to load."""
     noise_size: int = 0
     """Random numbers that an action takes."""
+    in_words: Callable[[Any], dict[str, Any]] | None = None
+    """A mixed action by the names of its columns, with its choices as the log has them."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -95,7 +98,9 @@ def load_served(run: Path, seed: int | None = None, data: Any = None) -> Served:
         stamp = stamp_of(run)
     policy, folder = chosen(run, seed)
     size, generator = policy.spec.observation_size, np.random.default_rng(0)
-    if policy.agent.remembers and not (policy.agent.noise_size and policy.spec.action_count is None):
+    # Noise is drawn here from normal distributions; that of choices is another.
+    normal = policy.agent.noise_size and not any(policy.spec.action_counts)
+    if policy.agent.remembers and not normal:
         raise WaypostError(
             f"{run}: a {policy.algorithm} agent remembers its episode, and a service does not know which request "
             "belongs to which; `waypost export` writes it with its memory as inputs and outputs"
@@ -106,4 +111,6 @@ def load_served(run: Path, seed: int | None = None, data: Any = None) -> Served:
     copy = answering(model_bytes(graph, about))
     check(policy.agent, copy, known.random(TRIED, policy.spec, generator), generator)
     distance = Distance(known.observations) if len(known.observations) > 1 else None
-    return Served(copy, about, distance, stamp, known.note, time.monotonic() - begun, policy.agent.noise_size)
+    by_name = policy.action if policy.spec.action_choices else None
+    seconds = time.monotonic() - begun
+    return Served(copy, about, distance, stamp, known.note, seconds, policy.agent.noise_size, by_name)

@@ -1,6 +1,7 @@
 """A policy behind HTTP: observations in, actions out. Starlette and uvicorn, the extra `serve`.
 
     POST /act      {"observation": [[...], ...]} -> {"action": [...], "waypoint": ..., "value": ..., "distance": ...}
+                   and for mixed actions {"named_action": [{"valve": "open", "heater": 41.5}, ...]}
     GET  /health   whether it answers, from which policy
     GET  /metrics  counts and times, as Prometheus reads them
     GET  /about    columns, bounds, inputs and outputs
@@ -80,6 +81,8 @@ class Service:
             rows = len(observations)
             self.metrics.far += int((said.get("distance", np.zeros(0)) > 1.0).sum())
             answer: dict[str, Any] = {name: values.tolist() for name, values in said.items()}
+            if policy.in_words is not None:
+                answer["named_action"] = [policy.in_words(action) for action in said["action"]]
             if single:
                 answer = {name: values[0] for name, values in answer.items()}
             response = JSONResponse({**answer, "policy": policy.about["run"]})

@@ -86,7 +86,7 @@ def adapt(
     how = Reading(before.columns, before.pipeline)
     if data is not None:
         # They need none, and may have no such columns.
-        how = replace(how, columns=replace(how.columns, actions=()))
+        how = replace(how, columns=replace(how.columns, actions=(), discrete=()))
     how = how.with_given(columns or Columns(), pipeline or Pipeline())
     expression = reward if isinstance(reward, str) and not is_reference(reward) else None
     if expression is not None:

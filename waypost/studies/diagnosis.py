@@ -34,6 +34,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from waypost.agents.actions import Mixed
 from waypost.agents.guided import ExecutorPart, GuidedAgent
 from waypost.agents.nets import Continuous
 from waypost.data import prepare
@@ -172,7 +173,9 @@ def _with_all_parts(policy: Policy) -> tuple[GuidedAgent, Any]:
     if agent.executor is None or lacking:
         raise WaypostError(f"this agent has no {' and no '.join(lacking)}: a diagnosis needs all three parts")
     if not isinstance(agent.executor.actions, Continuous):
-        raise WaypostError("discrete actions have no distances: the theorem is about continuous ones")
+        mixed = isinstance(agent.executor.actions, Mixed)
+        kind = "actions of which some are discrete" if mixed else "discrete actions"
+        raise WaypostError(f"{kind} have no distances: the theorem is about continuous ones")
     return agent, policy.config
 
 

@@ -136,17 +136,20 @@ class Alarms:
     def _of_policy(self, agent: Agent) -> dict[str, str]:
         if self.sample is None or _remembers(agent):
             return {}
-        observations, actions, spread = self.sample
+        observations, actions, spread, discrete = self.sample
         try:
             chosen = np.asarray(self._act(agent, observations), np.float64)
         except MissingPart:
             return {}
-        if chosen.ndim == 1:
-            same = float(np.mean(chosen == actions[:, 0]))
-            counts = np.unique(actions[:, 0], return_counts=True)[1] / len(actions)
-            far, seen = bool(same < np.sum(counts**2) / FAR), f"it does what was recorded in {same:.0%} of states"
-        else:
-            distance = float(np.sqrt(np.mean(((chosen - actions) / spread) ** 2)))
+        chosen = chosen.reshape(len(chosen), -1)
+        far, seen = False, ""
+        for column in np.flatnonzero(discrete):
+            same = float(np.mean(chosen[:, column] == actions[:, column]))
+            counts = np.unique(actions[:, column], return_counts=True)[1] / len(actions)
+            if not far and same < np.sum(counts**2) / FAR:
+                far, seen = True, f"it does what was recorded in {same:.0%} of states"
+        if not far and not discrete.all():
+            distance = float(np.sqrt(np.mean(((chosen - actions) / spread)[:, ~discrete] ** 2)))
             far, seen = distance > FAR, f"{distance:.1f} standard deviations on average"
         helps = self._option("inverse_temperature", "value_weight", "learning_rate")
         text = f"the policy is far from the recorded actions: {seen}; a smaller {helps} or BC to compare with may help"
@@ -187,11 +190,12 @@ def reach(dataset: Dataset, discount: float) -> tuple[float, float] | None:
     return min(worths), max(worths)
 
 
-def _sample(dataset: Dataset) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Some rows from all over the data: observations, actions, and how much the actions differ."""
+def _sample(dataset: Dataset) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
+    """Some rows from all over the data: observations, actions, how much these differ, and which are discrete."""
     if dataset.actions is None:
         return None
     rows = np.linspace(0, len(dataset) - 1, min(ROWS, len(dataset))).astype(int)
     actions = dataset.actions[rows].astype(np.float64)
     spread = actions.std(axis=0)
-    return np.asarray(dataset.observations[rows]), actions, np.where(spread > 0, spread, 1.0)
+    discrete = np.array(dataset.action_counts) > 0
+    return np.asarray(dataset.observations[rows]), actions, np.where(spread > 0, spread, 1.0), discrete

@@ -45,11 +45,12 @@ def trains_all(chosen: type[Algorithm], planned: Plan[Any], spec: Spec) -> bool:
 
 def inherited(spec: Spec, donor: Policy, warm: bool, planned: Plan[Any]) -> Spec:
     """What the agent must know of its data, with what the other run says of the parts that come from there."""
-    names = ("action_size", "action_low", "action_high", "action_count", "action_names")
+    names = ("action_size", "action_low", "action_high", "action_count", "action_names", "action_choices")
     of_actions = {name: getattr(donor.spec, name) for name in names}
     if not warm:
         return replace(spec, **of_actions) if spec.action_size is None else spec
-    for name in ("observation_size", "observation_names", "history", "action_size", "action_count", "action_names"):
+    same = ("observation_size", "observation_names", "history", "action_size", "action_count", "action_names")
+    for name in (*same, "action_choices"):
         given, before = getattr(spec, name), getattr(donor.spec, name)
         if given != before and not (name.endswith("names") and () in (given, before)):
             raise WaypostError(f"--init {planned.init}: its {name} is {before}, that of {planned.data} is {given}")
@@ -133,4 +134,5 @@ def _apart(one: np.ndarray, other: np.ndarray, spec: Spec) -> float:
     if spec.action_count is not None:
         return float(np.mean(one != other))
     low, high = np.asarray(spec.action_low), np.asarray(spec.action_high)
-    return float(np.mean(np.abs(one - other) / np.where(high > low, high - low, 1.0)))
+    apart = np.abs(one - other) / np.where(high > low, high - low, 1.0)
+    return float(np.mean(np.where(np.array(spec.action_counts) > 0, one != other, apart)))

@@ -12,10 +12,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from waypost.agents.actions import Mixed
 from waypost.agents.agent import Agent, Array, Memory, Spec
 from waypost.agents.nets import Discrete
+from waypost.envs.flat import Assembled
 from waypost.envs.tasks import Task
 from waypost.errors import MissingPart, WaypostError
+from waypost.spaces import ActionPart
 from waypost.types import Count
 
 MEASURES = ("return", "score", "success_rate", "episode_length")
@@ -159,7 +162,10 @@ def _check_spaces(envs: Any, actor: _Actor, task: Task) -> None:
             f"task {task.name} has {space.shape[0]} observations, the agent was trained on another number; "
             "choose the task that fits the data with --env"
         ) from None
-    _check_actions(envs.single_action_space, actions, _choices(actor.agents), task)
+    if isinstance(envs, Assembled):
+        _check_parts(envs.parts, actions, actor, task)
+    else:
+        _check_actions(envs.single_action_space, actions, _choices(actor.agents), task)
 
 
 def _check_actions(space: Any, actions: Any, choices: set[int], task: Task) -> None:
@@ -175,10 +181,53 @@ def _check_actions(space: Any, actions: Any, choices: set[int], task: Task) -> N
                 f"task {task.name} has {space.n} discrete actions, the agent gives {gives}; {fits}, or say when "
                 f"training that the data's actions are such numbers: --columns.choices {space.n}"
             )
-    elif not isinstance(space, gym.spaces.Box):
-        raise WaypostError(f"task {task.name} takes actions of {space}; a Box of numbers or Discrete is needed")
     elif numbers or space.shape != actions.shape[2:]:
         raise WaypostError(f"task {task.name} takes actions of shape {space.shape}, the agent gives {gives}; {fits}")
+
+
+def _check_parts(parts: Sequence[ActionPart], actions: Any, actor: _Actor, task: Task) -> None:
+    """The same where actions have parts."""
+    mixed = _mixed(actor.agents)
+    given = mixed.counts if mixed else (0,) * int(np.prod(actions.shape[2:]))
+    if actions.ndim != 3 or given != tuple(part.choices for part in parts):
+        wanted = ", ".join(f"{part.name}: {_kind(part.choices)}" for part in parts)
+        raise WaypostError(
+            f"task {task.name} takes actions of {wanted}; the agent gives {', '.join(map(_kind, given))}; say when "
+            "training which of the data's actions are discrete, in this order or by these names: --columns.discrete"
+        )
+    for part, numbers in zip(parts, mixed.choices if mixed else (), strict=False):
+        if numbers and _shift(part, numbers) is None:
+            first, last = part.start, part.start + part.choices - 1
+            said = ", ".join(f"{number:g}" for number in numbers[:10])
+            raise WaypostError(f"task {task.name}: {part.name} is {first} to {last}, the agent gives one of {said}")
+
+
+def _kind(count: int) -> str:
+    return f"one of {count}" if count else "a number"
+
+
+def _shift(part: ActionPart, numbers: Sequence[float]) -> int | None:
+    """What is added to the numbers an agent chooses from; None where they are others than the environment's."""
+    theirs = range(part.start, part.start + part.choices)
+    if set(numbers) <= set(theirs):
+        return 0
+    return part.start if set(numbers) <= set(range(part.choices)) else None
+
+
+def _mixed(agents: Agent) -> Mixed | None:
+    """How the agents' actions are written, if they are mixed."""
+    parts = jax.tree.leaves(agents, is_leaf=lambda part: isinstance(part, Mixed))
+    return next((part for part in parts if isinstance(part, Mixed)), None)
+
+
+def _starts(envs: Any, agents: Agent) -> Any:
+    """What is added to an agent's actions: environments may count from elsewhere."""
+    mixed = _mixed(agents)
+    if isinstance(envs, Assembled) and mixed:
+        pairs = zip(envs.parts, mixed.choices, strict=True)
+        return np.array([_shift(part, numbers) or 0 if numbers else 0 for part, numbers in pairs], np.float32)
+    space = envs.single_action_space
+    return space.start if isinstance(space, gym.spaces.Discrete) else 0
 
 
 def _choices(agents: Agent) -> set[int]:
@@ -197,8 +246,7 @@ def _run(
     progress: Count | None,
 ) -> Episodes:
     total = actor.count * width
-    space = envs.single_action_space
-    start = space.start if isinstance(space, gym.spaces.Discrete) else 0  # environments may count from elsewhere
+    start = _starts(envs, actor.agents)
     agent_of = np.repeat(np.arange(actor.count), width)
     episode = np.tile(np.arange(width), actor.count)  # which episode each environment is in
     started = np.full(actor.count, width)
@@ -219,7 +267,7 @@ def _run(
                 seen[agent_of[i]][episode[i]].append(observations[i].copy())
         actions, memory = actor.act(observations, memory)
         actions = actions.astype(envs.action_space.dtype)
-        observations, rewards, terminated, truncated, infos = envs.step(actions + start if start else actions)
+        observations, rewards, terminated, truncated, infos = envs.step(actions + start if np.any(start) else actions)
         where = agent_of[running], episode[running]
         returns[where] += rewards[running]
         lengths[where] += 1

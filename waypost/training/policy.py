@@ -18,8 +18,9 @@ from safetensors import safe_open
 from waypost.agents import algorithm
 from waypost.agents.agent import Agent, Algorithm, Memory, Spec
 from waypost.agents.window import acting
-from waypost.data.observations import by_name, far_outside, observe, with_means
+from waypost.data.observations import by_name, far_outside, in_words, observe, with_means
 from waypost.data.pipeline import Reading
+from waypost.data.validation import described, numbers_of
 from waypost.errors import WaypostError
 from waypost.files import read_arrays, reading, write_arrays, write_json
 from waypost.schema import build, shown
@@ -50,6 +51,7 @@ class Policy(Summarised):
     def summary(self) -> Summary:
         spec = self.spec
         kinds = f"{spec.action_size} continuous" if spec.action_count is None else f"one of {spec.action_count}"
+        kinds = described(spec.action_choices) if spec.action_choices else kinds
         line = f"Policy {self.algorithm}, seed {self.seed}: {spec.observation_size} observations, {kinds} actions"
         named = [("observations", spec.observation_names), ("actions", spec.action_names)]
         rows = [(f"{what} in order", ", ".join(names)) for what, names in named if names]
@@ -78,6 +80,24 @@ class Policy(Summarised):
                 f"a {self.algorithm} agent remembers its episode: use `start`, `act_with_memory` and `receive`"
             )
         return self._ask("act", observations)
+
+    def action(self, numbers: ArrayLike) -> dict[str, Any]:
+        """An action by the names of the log's columns, from the numbers that `act` gives for one observation.
+
+        What is chosen from categories comes as the category: {"valve": "open", "heater": 41.5}.
+        """
+        return in_words(numbers, self.spec.action_names, self._meanings)
+
+    @cached_property
+    def _meanings(self) -> list[dict[float, str]]:
+        """What the numbers of each action column stand for, where it is chosen from something."""
+        spec, learned = self.spec, self.reading.pipeline.learned if self.reading else None
+        if spec.action_count is None:
+            choices = spec.action_choices or ((),) * (spec.action_size or 0)
+            return [dict(zip(numbers_of(words).tolist(), words, strict=True)) for words in choices]
+        names = {float(i): str(i) for i in range(spec.action_count)}
+        words = learned.categories.get(spec.action_names[0], ()) if learned and spec.action_names else ()
+        return [names | {float(i): word for i, word in enumerate(words)}]
 
     def value(self, observations: ArrayLike) -> np.ndarray:
         """How good one observation or each of a batch is."""

@@ -119,7 +119,8 @@ def evaluate(
     name = env or (planned.task if planned else None)
     if name is None:
         raise WaypostError("no task to evaluate on: name one with --env (in Python: env=...)")
-    task = replace(find_task(name), names=policies[0].spec.names_in_time)
+    spec = policies[0].spec
+    task = replace(find_task(name), names=spec.names_in_time, action_names=spec.action_names)
     given = {"episodes": episodes, "seed": seed, "workers": workers}
     protocol = replace(
         planned.evaluation if planned else task.protocol, **{key: n for key, n in given.items() if n is not None}

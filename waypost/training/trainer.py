@@ -121,7 +121,8 @@ class _Training:
         """Whether it continues from another run's weights."""
         if donor is not None:
             self.spec = inherited(self.spec, donor, self.warm, planned)
-        self.task = self.task and replace(self.task, names=self.spec.names_in_time)
+        seen, done = self.spec.names_in_time, self.spec.action_names
+        self.task = self.task and replace(self.task, names=seen, action_names=done)
         self.algorithm: Algorithm = chosen(planned.config, self.spec, planned.steps)
         check_steps(self.algorithm, planned.log_every)
         parts = donor.agent if donor and not self.warm else None

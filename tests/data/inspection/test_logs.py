@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from waypost.data.dataset import Dataset, concatenate
+from waypost.data.dataset import Dataset
 from waypost.data.inspection import doubts, inspect
 from waypost.data.inspection.findings import Finding
+from waypost.data.joining import concatenate
 from waypost.data.pipeline import Pipeline
 from waypost.data.roles import Columns
 from waypost.data.sources import load

@@ -6,7 +6,8 @@ import chain
 import numpy as np
 import pytest
 
-from waypost.agents.fqe import recorded
+from waypost.agents.bc import BC, BCAgent, Config
+from waypost.agents.fqe import Candidate, recorded
 from waypost.data.dataset import Dataset
 from waypost.studies.judge.robust import FEWEST, clone, doubly_robust, log_ratios
 from waypost.training.replay import candidate
@@ -81,3 +82,28 @@ def test_weights_that_rest_on_few_episodes_are_not_followed(data: Dataset) -> No
     ratios = np.where(np.isin(data.episode_of, range(int(FEWEST) - 1)), 50.0, 0.0)
     zeros = np.zeros(len(data))
     assert doubly_robust(data, chain.DISCOUNT, ratios, np.ones(len(data), bool), zeros, zeros, zeros).steps == 0
+
+
+def test_the_ratio_of_a_mixed_action_is_that_of_the_choice_times_that_of_the_number() -> None:
+    rng = np.random.default_rng(0)
+    actions = np.column_stack([rng.integers(0, 2, 40), rng.uniform(-1, 1, 40)]).astype(np.float32)
+    mixed = Dataset.from_arrays(
+        rng.normal(size=(40, 3)), actions=actions, rewards=np.zeros(40), action_choices=(("off", "on"), ())
+    )
+    config = Config(hidden=(8,))
+    agent = BC.build(config, BC.prepare(config, mixed)[1])
+    assert isinstance(agent, BCAgent)
+    proposed = np.column_stack([np.ones(40), actions[:, 1] + 0.1]).astype(np.float32)
+    proposed[0] = actions[0]
+    found = log_ratios(agent, mixed, Candidate(proposed, proposed, np.ones(40, bool)))
+    low, high = mixed.require("action_low")[1], mixed.require("action_high")[1]
+    taken, wanted = (2 * (each - low) / (high - low) - 1 for each in (actions[:, 1], proposed[:, 1]))
+    outputs = np.asarray(agent.policy.net(agent.scaling(mixed.observations)), np.float64)
+    logits, mean = outputs[:, :2], outputs[:, 2]
+    chances = np.log(np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True))
+    own = np.where(actions[:, 0] == 1, chances[:, 1], chances[:, 0])
+    expected = -own + 0.5 * ((taken - mean) ** 2 - (taken - wanted) ** 2)
+    same = actions[:, 0] == proposed[:, 0]
+    np.testing.assert_allclose(found[same], expected[same], atol=1e-4)
+    assert np.isneginf(found[~same]).all()
+    assert 0 < same.sum() < 40

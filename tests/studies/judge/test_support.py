@@ -45,6 +45,20 @@ def test_a_discrete_action_nobody_took_nearby_is_outside() -> None:
     assert near.measure(np.zeros_like(data.require("actions")))[0].left
 
 
+def test_a_mixed_action_is_far_if_the_choice_or_the_number_is() -> None:
+    rng = np.random.default_rng(0)
+    states = rng.uniform(-1, 1, (1200, 2)).astype(np.float32)
+    actions = np.column_stack([np.where(states[:, 0] > 0, 7, 1), states[:, 1] + 0.05 * rng.normal(size=1200)])
+    ends = np.arange(1, 1201) % 20 == 0
+    bounds = {"action_low": np.array([1.0, -2.0]), "action_high": np.array([7.0, 2.0])}
+    choices = (("1", "3", "7"), ())
+    data = Dataset.from_arrays(states, states, actions, np.zeros(1200), None, ends, action_choices=choices, **bounds)
+    near, recorded = Neighbourhood(data), data.require("actions")
+    assert not near.measure(recorded)[0].left
+    assert near.measure(np.column_stack([np.full(1200, 3.0), recorded[:, 1]]))[0].left
+    assert near.measure(np.column_stack([recorded[:, 0], recorded[:, 1] + 1.0]))[0].left
+
+
 def test_neighbours_are_of_other_groups() -> None:
     points = np.array([0.0, 1.0, 2.4, 3.4, 4.0, 5.0], np.float32)[:, None]
     groups = np.array([0, 0, 1, 1, 2, 2])

@@ -14,7 +14,8 @@ from waypost.data.dataset import Dataset
 from waypost.data.pipeline import Pipeline
 from waypost.data.roles import Columns
 from waypost.data.table import Reward
-from waypost.data.validation import MOST_ACTIONS
+from waypost.data.validation import MOST_ACTIONS, Choices
+from waypost.schema import conform
 
 MARK = "waypost"
 """Name of the facts in a file written by Waypost; other files have none."""
@@ -73,13 +74,14 @@ def rows_of(dataset: Dataset) -> dict[str, np.ndarray]:
 
 def facts_of(dataset: Dataset) -> dict[str, Any]:
     """What is known about the data besides the rows, as JSON."""
-    facts = {
+    facts: dict[str, Any] = {
         "task": dataset.task,
         "observation_names": list(dataset.observation_names),
         "action_count": dataset.action_count,
         "columns": list(rows_of(dataset)),
     }
     facts |= {"action_names": list(dataset.action_names)} if dataset.action_names else {}
+    facts |= {"action_choices": [list(words) for words in dataset.action_choices]} if dataset.action_choices else {}
     return facts | ({"history": dataset.history} if dataset.history > 1 else {})
 
 
@@ -113,12 +115,16 @@ def read_facts(facts: Any) -> dict[str, Any]:
         raise ValueError("action_count must be a whole number")
     if count is not None and abs(count) > MOST_ACTIONS:
         raise ValueError(f"action_count must be at most {MOST_ACTIONS}")
-    return {"task": task, **names, "action_count": count, "history": history}
+    choices = conform(facts.get("action_choices", []), Choices, "action_choices")
+    return {"task": task, **names, "action_count": count, "history": history, "action_choices": choices}
 
 
 def known_count(facts: Any, columns: Columns) -> dict[str, Any]:
-    """The number of discrete actions recorded in the file, unless another column is chosen for actions."""
-    return {} if facts is None or columns.actions else {"action_count": read_facts(facts)["action_count"]}
+    """The discrete actions recorded in the file, unless another column is chosen for actions."""
+    if facts is None or columns.actions:
+        return {}
+    known = read_facts(facts)
+    return {name: known[name] for name in ("action_count", "action_choices")}
 
 
 def task_of(facts: Any) -> str | None:

@@ -54,7 +54,7 @@ def inspect(
     found = [*broken, *checked, *repeated(repeats, len(dataset))]
     rewards, lengths = data.rewards, Spread.of(dataset.episode_lengths)
     assert lengths is not None
-    same = ("name", "task", "observation_size", "action_size", "action_count")
+    same = ("name", "task", "observation_size", "action_size", "action_count", "action_choices")
     return Inspection(
         **{fact: getattr(dataset, fact) for fact in same},
         rows=len(dataset),

@@ -21,6 +21,8 @@ READER = {"reader", *TIMES.values()}
 """Findings that repeat a reader's note."""
 SHOWN = 5
 """Row numbers or names that a finding lists."""
+MOST_NUMBERS, FEWEST_ROWS = 12, 50
+"""Whole numbers of an action that may be choices, and rows from which on that tells anything."""
 LARGE = 1e4
 """Numbers above this are too large for a network without scaling."""
 
@@ -88,9 +90,17 @@ def _outside(data: Measurements) -> Iterator[Finding]:
 
 
 def _discrete(data: Measurements) -> Iterator[Finding]:
-    """A single action of small whole numbers is most likely discrete."""
+    """A single action of small whole numbers is most likely discrete; one of several may be."""
     dataset = data.dataset
-    if dataset.actions is None or dataset.action_kind_declared or dataset.action_count or dataset.action_size != 1:
+    if dataset.actions is None or dataset.action_kind_declared or dataset.action_count:
+        return
+    if dataset.action_size != 1:
+        found = [np.unique(column[np.isfinite(column)]) for column in dataset.actions[: 10 * SAMPLE].T]
+        whole = [2 <= len(each) <= MOST_NUMBERS and bool((each == np.floor(each)).all()) for each in found]
+        few = [name for name, each in zip(data.actions, whole, strict=True) if each]
+        if 0 < len(few) < len(found) and len(dataset) >= FEWEST_ROWS:
+            names = " ".join(few if dataset.action_names else [str(i) for i in np.flatnonzero(whole)])
+            yield finding("discrete-actions among others", len(few), which=listed(few), names=names)
         return
     sample = dataset.actions[: 10 * SAMPLE, 0]
     if (sample == np.floor(sample)).all() and sample.min() >= 0 and 1 <= sample.max() < 100:
@@ -100,6 +110,10 @@ def _discrete(data: Measurements) -> Iterator[Finding]:
 
 def _unused(data: Measurements) -> Iterator[Finding]:
     """Discrete actions that are never taken."""
+    for column, words in enumerate(data.dataset.action_choices):
+        never = [f"{data.actions[column]}={words[i]}" for i in np.flatnonzero(data.chosen(column) == 0)]
+        if never:
+            yield finding("unused-actions", len(never), unused=len(never), count=len(words), which=listed(never))
     unused, count = np.flatnonzero(data.taken == 0), len(data.taken)
     if len(unused) == count - 1 and len(data.dataset) > 1:
         yield finding("dead-actions of discrete", len(unused), action=data.taken.argmax(), count=count)

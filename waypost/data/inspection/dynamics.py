@@ -9,6 +9,7 @@ import numpy as np
 from waypost.data.inspection.checks import finding
 from waypost.data.inspection.findings import Finding, percent
 from waypost.data.inspection.measurements import Measurements
+from waypost.data.validation import numbers_of
 
 SAMPLE = 20_000
 """Rows used, in one piece: each needs the rows before it."""
@@ -111,7 +112,10 @@ def _actions(data: Measurements, count: int) -> np.ndarray:
     if data.dataset.action_count is not None:
         often = np.argsort(-data.taken)[:MOST_COLUMNS]
         return (actions == often[data.taken[often] > 0][:-1]).astype(np.float64)
-    return actions.astype(np.float64)[:, :MOST_COLUMNS]
+    columns = [actions[:, [i]] for i in range(actions.shape[1])]
+    for i, words in enumerate(data.dataset.action_choices):
+        columns[i] = actions[:, [i]] == numbers_of(words)[:-1] if words else columns[i]
+    return np.column_stack(columns).astype(np.float64)[:, :MOST_COLUMNS]
 
 
 def _scaled(values: np.ndarray) -> np.ndarray:

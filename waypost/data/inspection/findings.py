@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from waypost.data.validation import Choices, described
+
 Level = Literal["error", "warning", "note"]
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")
 """error    no algorithm can train on this
@@ -141,6 +143,8 @@ class Inspection:
     findings: tuple[Finding, ...]
     """Errors first, then warnings, then notes."""
     supports: tuple[Support, ...]
+    action_choices: Choices = ()
+    """Of mixed actions, what each column is chosen from; none where it is continuous."""
 
     def of_level(self, level: Level) -> list[Finding]:
         return [finding for finding in self.findings if finding.level == level]
@@ -156,6 +160,7 @@ class Inspection:
     def facts(self) -> list[tuple[str, str]]:
         """The summary as pairs of words: the quantity and its value."""
         continuous = f"{self.action_size} continuous" if self.action_size else "none"
+        continuous = described(self.action_choices) if self.action_choices else continuous
         values = f"{grouped(self.distinct_rewards or 0)} distinct value{'s' if self.distinct_rewards != 1 else ''}"
         facts = {
             "transitions": grouped(self.rows),

@@ -11,7 +11,7 @@ import numpy as np
 
 from waypost.data.dataset import Dataset
 from waypost.data.inspection.findings import Column
-from waypost.data.validation import bad_rows, blocks
+from waypost.data.validation import bad_rows, blocks, numbers_of
 from waypost.types import Flags, Floats
 
 STRIP = 1 << 13
@@ -76,7 +76,8 @@ class Measurements:
         actions, low, high = self.bounded
         edge, strips = EDGE * (high - low), (strip for _, strip in blocks(actions, STRIP))
         at_bound = sum(((abs(s - low) <= edge) | (abs(s - high) <= edge)).sum(axis=0) for s in strips)
-        return np.where(high > low, at_bound / len(actions), 0.0)
+        choices = np.array(self.dataset.action_counts) > 0
+        return np.where((high > low) & ~choices, at_bound / len(actions), 0.0)
 
     @cached_property
     def taken(self) -> np.ndarray:
@@ -85,6 +86,11 @@ class Measurements:
         if actions is None or count is None:
             return np.zeros(0, np.int64)
         return np.bincount(actions[~np.isnan(actions)].astype(np.int64), minlength=count)
+
+    def chosen(self, column: int) -> np.ndarray:
+        """In how many rows each choice of a column of mixed actions is taken."""
+        actions = self.dataset.require("actions")[:, column]
+        return (actions[:, None] == numbers_of(self.dataset.action_choices[column])).sum(axis=0)
 
     @cached_property
     def motion(self) -> tuple[Flags, Flags]:
@@ -126,13 +132,14 @@ class Measurements:
     def columns(self) -> tuple[Column, ...]:
         """The statistics of each column; one that repeats an earlier column names it."""
         dataset, found, seen = self.dataset, [], dict[bytes, str]()
-        each: list[tuple[Any, str, np.ndarray]] = []
-        each += [("observation", *column) for column in zip(self.states, dataset.observations.T, strict=True)]
+        each: list[tuple[Any, str, np.ndarray, int]] = []
+        each += [("observation", *column, 0) for column in zip(self.states, dataset.observations.T, strict=True)]
         if dataset.actions is not None:
-            each += [("action", *column) for column in zip(self.actions, dataset.actions.T, strict=True)]
+            counted = zip(self.actions, dataset.actions.T, dataset.action_counts, strict=True)
+            each += [("action", *column) for column in counted]
         if dataset.rewards is not None:
-            each.append(("reward", "reward", dataset.rewards))
-        for kind, name, column in each:
+            each.append(("reward", "reward", dataset.rewards, 0))
+        for kind, name, column, choices in each:
             # Adding 0 turns -0 into 0, which is the same number with other bits.
             values = column + np.float32(0)
             known = values[~np.isnan(values)]
@@ -142,7 +149,7 @@ class Measurements:
             low, high = float(known.min()), float(known.max())
             dead = low == high and len(values) > 1
             first = name if dead else seen.setdefault(hashlib.blake2b(values.data).digest(), name)
-            count = dataset.action_count if kind == "action" else None
+            count = choices or None
             mean, std = (None, None) if count else (known.mean(dtype=np.float64), known.std(dtype=np.float64))
             found.append(Column(name, kind, low, mean, std, high, dead, None if first == name else first, count))
         return tuple(found)

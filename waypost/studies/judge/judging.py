@@ -238,13 +238,14 @@ def _check(dataset: Dataset, found: Sequence[Subject]) -> None:
         raise WaypostError(f"{episodes}; at least {FEWEST_EPISODES} are needed to say how sure a judgement is")
     if not (dataset.next_valid | dataset.terminals).any():
         raise WaypostError(f"{dataset.name}: no row has a known next state: store next_observations")
-    sizes = (dataset.observation_size, dataset.action_size, dataset.action_count)
+    sizes = (dataset.observation_size, dataset.action_size, dataset.action_choices or dataset.action_count)
     for each in found:
         spec = each.policy.spec
-        if (spec.observation_size, spec.action_size, spec.action_count) != sizes:
+        given = (spec.observation_size, spec.action_size, spec.action_choices or spec.action_count)
+        if given != sizes:
             raise WaypostError(
                 f"{each.name}: learned from other columns than {dataset.name} has: observations, actions and choices "
-                f"are {(spec.observation_size, spec.action_size, spec.action_count)}, in the data {sizes}"
+                f"are {given}, in the data {sizes}"
             )
 
 

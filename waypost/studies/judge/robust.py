@@ -8,7 +8,7 @@ likelier the candidate would have acted so than the behaviour did:
 The weights are normalised over the episodes at each step (Thomas and Brunskill, ICML 2016). They are followed only as
 long as they rest on enough episodes; after that the evaluator is believed. The behaviour's likelihood b is that of a
 cloned policy. A deterministic candidate has no density: for continuous actions it is taken to have the behaviour's
-spread around its action.
+spread around its action. The ratio of a mixed action is the product of both.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from waypost.agents.actions import Product
 from waypost.agents.agent import Array
 from waypost.agents.bc import BC, BCAgent, Config
 from waypost.agents.fqe import Candidate
@@ -61,13 +62,22 @@ def clone(dataset: Dataset, steps: int, seed: int = 0) -> BCAgent:
 @jax.jit
 def _log_ratios(behaviour: BCAgent, observations: Array, actions: Array, proposed: Array) -> Array:
     states, taken = behaviour.scaling(observations), behaviour.actions.scale(actions)
-    own = behaviour.policy.log_likelihood(states, taken)
-    if isinstance(behaviour.policy, Gaussian):
-        mean, log_std = behaviour.policy(states)
-        spread = jnp.exp(-2.0 * log_std)
-        wanted = behaviour.actions.scale(proposed)
-        return 0.5 * jnp.sum(((taken - mean) ** 2 - (taken - wanted) ** 2) * spread, axis=-1)
-    same = (actions == proposed).all(axis=-1)
+    wanted, policy = behaviour.actions.scale(proposed), behaviour.policy
+    if isinstance(policy, Product):
+        chosen = np.array(policy.counts) > 0
+        same = (actions == proposed)[:, chosen].all(axis=-1)
+        choices = _of_choices(policy.discrete_log_likelihood(states, taken), same)
+        return choices + _of_numbers(*policy.gaussian(states), policy.numbers(taken), policy.numbers(wanted))
+    if isinstance(policy, Gaussian):
+        return _of_numbers(*policy(states), taken, wanted)
+    return _of_choices(policy.log_likelihood(states, taken), (actions == proposed).all(axis=-1))
+
+
+def _of_numbers(mean: Array, log_std: Array, taken: Array, wanted: Array) -> Array:
+    return 0.5 * jnp.sum(((taken - mean) ** 2 - (taken - wanted) ** 2) * jnp.exp(-2.0 * log_std), axis=-1)
+
+
+def _of_choices(own: Array, same: Array) -> Array:
     return jnp.where(same, -jnp.maximum(own, jnp.log(LEAST_LIKELY)), -jnp.inf)
 
 

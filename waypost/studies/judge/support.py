@@ -26,7 +26,10 @@ TOO_FAR = 0.2
 
 @dataclass(frozen=True)
 class Distance:
-    """Of a policy's actions from the recorded ones; actions are scaled to [-1, 1], or 0 and 1 for discrete ones."""
+    """Of a policy's actions from the recorded ones; actions are scaled to [-1, 1], or 0 and 1 for discrete ones.
+
+    Of mixed actions, a column that is chosen otherwise counts like one that goes from bound to bound.
+    """
 
     median: float
     data_median: float
@@ -48,7 +51,7 @@ class Neighbourhood:
         rng = np.random.default_rng(seed)
         known = rng.permutation(len(dataset))[:REFERENCE]
         self.asked = known[:STATES]
-        self._dataset = dataset
+        self._dataset, self._chosen = dataset, np.array(dataset.action_counts) > 0
         states = (dataset.observations / dataset.observation_moments[1]).astype(np.float32)
         episodes = dataset.episode_of
         near = neighbours(states[self.asked], states[known], episodes[self.asked], episodes[known])
@@ -77,6 +80,7 @@ class Neighbourhood:
         apart = self._scaled(actions)[self.asked][:, None] - self._around
         if self._dataset.action_count is not None:
             return (apart != 0).any(axis=-1).min(axis=1).astype(np.float64)
+        apart = np.where(self._chosen, 2.0 * (apart != 0), apart)
         return np.sqrt((apart.astype(np.float64) ** 2).mean(axis=-1)).min(axis=1)
 
 

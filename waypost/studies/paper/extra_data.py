@@ -18,7 +18,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from waypost.data.dataset import Dataset, concatenate
+from waypost.data.dataset import Dataset
+from waypost.data.joining import concatenate
 from waypost.errors import WaypostError
 from waypost.figures.scores import LOOKS, Mark, curves, dots
 from waypost.studies.paper import scores as trainings
