@@ -45,7 +45,7 @@ def _arguments(block: list[str]) -> list[str]:
     found: list[str] = []
     for line in block:
         match = ARGUMENT.match(line)
-        found.append(f":{match[1]}: {_words(match[2])}" if match else f"   {_words(line.strip())}")
+        found += [f"``{match[1]}``", f"   {_words(match[2])}"] if match else [f"   {_words(line.strip())}"]
     return found
 
 

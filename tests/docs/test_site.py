@@ -76,8 +76,11 @@ def test_arrivals_are_those_of_the_rooms() -> None:
     ("plain", "marked"),
     [
         (["Say `a*b` and c_d*."], ["Say ``a*b``\\  and c\\_d\\*.", ""]),
-        (["name  what `it` is", "      and more"], [":name: what ``it``\\  is", "   and more", ""]),
-        (["Text.", "a, b    two of them", "A sentence."], ["Text.", "", ":a, b: two of them", "", "A sentence.", ""]),
+        (["name  what `it` is", "      and more"], ["``name``", "   what ``it``\\  is", "   and more", ""]),
+        (
+            ["Text.", "a, b    two of them", "A sentence."],
+            ["Text.", "", "``a, b``", "   two of them", "", "A sentence.", ""],
+        ),
         (["    code_of(*mine)"], ["::", "", "    code_of(*mine)", ""]),
         (["- one `x`", "  goes on"], ["- one ``x``\\ ", "  goes on", ""]),
     ],
