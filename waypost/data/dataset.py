@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from waypost.data import validation
 from waypost.data.facts import in_short
+from waypost.data.in_file import joined
 from waypost.data.notes import together
 from waypost.data.pipeline import Reading
 from waypost.data.validation import ActionKind
@@ -74,6 +76,8 @@ class Dataset(Summarised):
     """How the data were read, to read others the same way; None for data made here."""
     parts: tuple[tuple[str, int], ...] = ()
     """Names and rows of the files it was put together from, as long as it holds all their rows."""
+    goes_on: bool = False
+    """The last row is a cut: its episode goes on in the next part of the same data."""
 
     @classmethod
     def from_arrays(
@@ -94,6 +98,7 @@ class Dataset(Summarised):
         notes: tuple[str, ...] = (),
         action_names: tuple[str, ...] = (),
         history: int = 1,
+        goes_on: bool = False,
         finite: bool = True,
         copy: bool = True,
     ) -> Dataset:
@@ -158,7 +163,7 @@ class Dataset(Summarised):
         arrays = (observations, next_observations, terminals, ends, valid, actions, rewards, action_low, action_high)
         about = (name, task, tuple(map(validation.printable, observation_names)), tuple(notes))
         acting = () if actions is None else tuple(map(validation.printable, action_names))
-        dataset = cls(*arrays, action_count, action_count is not None, *about, acting, history)
+        dataset = cls(*arrays, action_count, action_count is not None, *about, acting, history, goes_on=goes_on)
         return (dataset.checked() if finite else dataset)._frozen()
 
     def checked(self) -> Dataset:
@@ -277,7 +282,7 @@ class Dataset(Summarised):
         if not rows.any():
             raise WaypostError(f"{self.name}: no rows would be left")
         followed = np.append(rows[1:], False)
-        cut = replace(self, ends=self.ends | ~followed, parts=())
+        cut = replace(self, ends=self.ends | ~followed, parts=(), goes_on=False)
         return replace(cut, **{name: values[rows] for name, values in cut.columns.items()})._frozen()
 
     def top(self, share: float) -> Dataset:
@@ -347,16 +352,6 @@ def moments(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return values.mean(axis=0), np.where(std > 1e-6, std, 1.0)
 
 
-def same_sizes(first: Dataset, part: Dataset) -> None:
-    """Raise unless two data sets can be joined."""
-    for what in ("observation_size", "action_size"):
-        sizes = getattr(first, what), getattr(part, what)
-        if None not in sizes and sizes[0] != sizes[1]:
-            raise WaypostError(
-                f"{first.name} and {part.name}: {what.replace('_', ' ')} {sizes[0]} and {sizes[1]}; they must agree"
-            )
-
-
 def concatenate(parts: Sequence[Dataset], name: str | None = None) -> Dataset:
     """One data set after another; actions, rewards and names stay where all parts have them.
 
@@ -367,9 +362,11 @@ def concatenate(parts: Sequence[Dataset], name: str | None = None) -> Dataset:
         raise WaypostError("nothing to concatenate; at least one data set is needed")
     first = parts[0]
     for part in parts[1:]:
-        same_sizes(first, part)
+        validation.same_sizes(first, part)
     common = [column for column in first.columns if all(column in part.columns for part in parts)]
-    known: dict[str, Any] = {column: np.concatenate([getattr(part, column) for part in parts]) for column in common}
+    known: dict[str, Any] = {column: joined([getattr(part, column) for part in parts]) for column in common}
+    over = [validation.goes_over(*pair) for pair in pairwise(parts)]
+    known["ends"][np.cumsum([len(part) for part in parts[:-1]], dtype=np.int64) - 1] = ~np.array(over, bool)
     kind = ActionKind(None, False)
     if "actions" in common:
         kind = reduce(lambda one, other: one.joined(other, name or first.name), [part.action_kind for part in parts])
@@ -386,7 +383,7 @@ def concatenate(parts: Sequence[Dataset], name: str | None = None) -> Dataset:
         for each in ("task", "observation_names", "action_names", "reading")
         if all(getattr(part, each) == getattr(first, each) for part in parts)
     ]
-    joined = Dataset(
+    whole = Dataset(
         **known,
         action_count=kind.count,
         action_kind_declared=kind.declared,
@@ -394,6 +391,7 @@ def concatenate(parts: Sequence[Dataset], name: str | None = None) -> Dataset:
         notes=together(note for part in parts for note in part.notes),
         history=first.history,
         parts=tuple((part.name, len(part)) for part in parts),
+        goes_on=parts[-1].goes_on,
         **{each: getattr(first, each) for each in same},
     )
-    return (joined if kind.count is None else joined.with_action_count(kind.count, kind.declared))._frozen()
+    return (whole if kind.count is None else whole.with_action_count(kind.count, kind.declared))._frozen()

@@ -80,6 +80,7 @@ def facts_of(dataset: Dataset) -> dict[str, Any]:
         "columns": list(rows_of(dataset)),
     }
     facts |= {"action_names": list(dataset.action_names)} if dataset.action_names else {}
+    facts |= {"goes_on": True} if dataset.goes_on else {}
     return facts | ({"history": dataset.history} if dataset.history > 1 else {})
 
 
@@ -113,7 +114,8 @@ def read_facts(facts: Any) -> dict[str, Any]:
         raise ValueError("action_count must be a whole number")
     if count is not None and abs(count) > MOST_ACTIONS:
         raise ValueError(f"action_count must be at most {MOST_ACTIONS}")
-    return {"task": task, **names, "action_count": count, "history": history}
+    goes_on = facts.get("goes_on") is True
+    return {"task": task, **names, "action_count": count, "history": history, "goes_on": goes_on}
 
 
 def known_count(facts: Any, columns: Columns) -> dict[str, Any]:
