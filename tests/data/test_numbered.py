@@ -59,7 +59,10 @@ def test_other_files_are_none_of_its_business() -> None:
     ("change", "message"),
     [
         (Dataset.without_rewards, r"two: columns observations \[2\], .* in one observations \[2\], .* must agree"),
-        (lambda part: replace(part, action_high=np.full(2, 2.0)), r"two: action_high \[2.0, 2.0\], in one \[1.0, 1.0\]"),
+        (
+            lambda part: replace(part, action_high=np.full(2, 2.0)),
+            r"two: action_high \[2.0, 2.0\], in one \[1",
+        ),
         (lambda part: replace(part, task="hopper-medium"), "two: task hopper-medium, in one None"),
         (lambda part: replace(part, observation_names=("x", "y")), r"two: observation names \('x', 'y'\), in one \(\)"),
     ],

@@ -74,7 +74,7 @@ def convert(
 
     source = joined(source) if isinstance(source, list | tuple) else source
     names = parts_of(source) if isinstance(source, str | Path) else []
-    if split is not None and any(expanded(name).resolve().parent == split.folder.resolve() for name in names):
+    if split is not None and any(split.holds(expanded(name)) for name in names):
         raise WaypostError(f"{out}: is where the data come from; choose another folder")
     columns = columns or Columns()
     how: dict[str, Any] = {"pipeline": learn(names, columns, pipeline or Pipeline()), "reward": reward}

@@ -19,7 +19,7 @@ from waypost.data.numbered import MOST_PARTS, is_part, part_name
 from waypost.data.roles import Columns
 from waypost.data.stream import evenly
 from waypost.errors import WaypostError
-from waypost.files import discard_partials, expanded, make_folder
+from waypost.files import discard_partials, expanded, make_folder, remove_folders
 from waypost.locks import alone
 from waypost.types import Count
 
@@ -53,6 +53,10 @@ class Splitter:
             raise WaypostError(f"{others[0]}: is there already and is no part; choose another folder")
         BY_SUFFIX[self.suffix].code(f"{self.folder}: writing")
 
+    def holds(self, file: Path) -> bool:
+        """Whether a file lies in the folder."""
+        return self.folder.is_dir() and file.is_file() and file.parent.samefile(self.folder)
+
     def _data(self) -> list[Path]:
         """The files of data in the folder."""
         inside = sorted(self.folder.iterdir()) if self.folder.is_dir() else []
@@ -63,17 +67,25 @@ class Splitter:
         cuts = self._cuts(dataset)
         names = [part_name(number, len(cuts) - 1, self.suffix) for number in range(len(cuts) - 1)]
         with writing(self.folder), alone(self.folder):
-            make_folder(self.folder)
-            discard_partials(self.folder)
-            for path in self._data():
-                if self.overwrite:
-                    path.unlink()
-                elif path.name not in names:
-                    raise WaypostError(f"{path}: is a part of other data; choose another folder or --overwrite")
-            for name, (first, last) in zip(names, pairwise(cuts.tolist()), strict=True):
-                self._write_part(_rows(dataset, first, last), self.folder / name)
-                if progress is not None:
-                    progress(last, len(dataset))
+            made = make_folder(self.folder)
+            try:
+                self._clear(names)
+                for name, (first, last) in zip(names, pairwise(cuts.tolist()), strict=True):
+                    self._write_part(_rows(dataset, first, last), self.folder / name)
+                    if progress is not None:
+                        progress(last, len(dataset))
+            except BaseException:
+                remove_folders(made)
+                raise
+
+    def _clear(self, names: list[str]) -> None:
+        """Have nothing in the folder but these parts, and none of them with `overwrite`."""
+        discard_partials(self.folder)
+        for path in self._data():
+            if self.overwrite:
+                path.unlink()
+            elif path.name not in names:
+                raise WaypostError(f"{path}: is a part of other data; choose another folder or --overwrite")
 
     def _cuts(self, dataset: Dataset) -> NDArray[np.int64]:
         parts = self.parts or math.ceil(len(dataset) / (self.rows or len(dataset)))
