@@ -161,8 +161,8 @@ def test_memory_stays_bounded(home: Path, tmp_path: Path, monkeypatch: pytest.Mo
                 lambda block: {"states": block.observations},
                 {"states": wide},
                 16,
-                block_rows=200,
-                window_rows=800,
+                block_rows=80,
+                window_rows=320,
             )
             assert subject.windows == 20
             for index in (0, 7, 30):
