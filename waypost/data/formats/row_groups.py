@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyarrow import parquet as pq
 
 from waypost.data.dataset import Dataset
-from waypost.data.formats.arrays import BOUNDS, ROWS, complete, read_facts
+from waypost.data.formats.arrays import ROWS, complete, read_facts
 from waypost.data.formats.sizes import Claims, few_fields
 from waypost.data.formats.tables import facts_in, unpacked, values_of
 from waypost.data.in_file import File, Stored, changed
@@ -97,9 +97,7 @@ def map_parquet(path: str | Path, name: str | None = None) -> Dataset:
     with reading(path, "a Parquet file"):
         file, columns, facts = _opened(path)
         known = read_facts(facts)
-        bounds: dict[str, Any] = {
-            bound: np.asarray(facts[bound], np.float32) for bound in BOUNDS if facts.get(bound) is not None
-        }
+        bounds = bounds_in(facts)
         complete(facts, {*columns, *bounds})
         stored: dict[str, Any] = {role: Stored([column]) for role, column in columns.items()}
         known |= {role: values.read() if role in HELD else values for role, values in stored.items()}

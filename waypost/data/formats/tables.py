@@ -19,7 +19,7 @@ from pyarrow import parquet as pq
 from waypost.data.columns import Fields, build
 from waypost.data.dataset import Dataset
 from waypost.data.formats import suffix_of
-from waypost.data.formats.arrays import BOUNDS, MARK, facts_of, known_count, ours, rows_of, task_of
+from waypost.data.formats.arrays import BOUNDS, MARK, facts_of, known_count, ours, read_facts, rows_of, task_of
 from waypost.data.formats.csv import read_csv
 from waypost.data.formats.sizes import ALWAYS, LARGEST_FACTS, MOST_FIELDS, Claims, few_fields
 from waypost.data.pipeline import Pipeline
@@ -128,8 +128,13 @@ def from_table(
         how["cells"] = [each.name for each in table.schema if not _is_list(each.type) and table[each.name].null_count]
         how["dates"] = [each.name for each in table.schema if pa.types.is_temporal(each.type)]
         return build(fields, columns, name, integers, **how, **known)
-    bounds = {bound: np.asarray(facts[bound], np.float32) for bound in BOUNDS if facts.get(bound) is not None}
-    return ours(fields, facts, name, **bounds)
+    return ours(fields, facts, name, **bounds_in(facts))
+
+
+def bounds_in(facts: Any) -> dict[str, Any]:
+    """The bounds of actions, which a Parquet file has among its facts."""
+    read_facts(facts)  # which refuses what are none
+    return {bound: np.asarray(facts[bound], np.float32) for bound in BOUNDS if facts.get(bound) is not None}
 
 
 def fields_of(table: Any, name: str) -> Fields:
