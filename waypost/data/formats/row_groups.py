@@ -15,7 +15,7 @@ from pyarrow import parquet as pq
 from waypost.data.dataset import Dataset
 from waypost.data.formats.arrays import ROWS, complete, read_facts
 from waypost.data.formats.sizes import Claims, few_fields
-from waypost.data.formats.tables import facts_in, unpacked, values_of
+from waypost.data.formats.tables import bounds_in, facts_in, unpacked, values_of
 from waypost.data.in_file import File, Stored, changed
 from waypost.errors import DamagedFile, WaypostError
 from waypost.files import expanded, reading
