@@ -1,8 +1,9 @@
 """What streaming data from a file costs: `python benchmarks/stream.py`. README.md explains the figures.
 
-Writes ten million transitions to a temporary folder, then lets POR learn on them in two worker processes that take
-turns: one has all of them in memory, the other streams them and may not have more memory of its own than the cap. A
-third process shows what happens to one that wants all of them in memory under the same cap.
+Writes ten million transitions to a temporary folder, as one file and as 16 parts, then lets POR learn on them in worker
+processes that take turns: one has all of them in memory, the others stream them, from the one file, from parts that are
+.npz and from parts that are Parquet, and may not have more memory of their own than the cap. Another process shows what
+happens to one that wants all of them in memory under the same cap.
 
 The last line of standard output is one JSON object with the headline figures.
 """
@@ -35,6 +36,9 @@ WINDOW_ROWS = {"paper": 1 << 18, "small": 1 << 20}
 CHUNK = 500
 """Updates per call of `Learner.advance`, as in a training."""
 WINDOWS_PER_TURN = 2
+PARTS = 16
+WAYS = {"streamed": "data.npz", "npz parts": "npz", "parquet parts": "parquet", "in memory": "data.npz"}
+"""How the data are had, and where they lie in the folder."""
 
 
 def write(path: Path, rows: int, progress: Progress) -> None:
@@ -64,6 +68,21 @@ def write(path: Path, rows: int, progress: Progress) -> None:
             progress.update(task, completed=writer.rows)
 
 
+def split(folder: Path, progress: Progress) -> None:
+    """The same data as folders of parts."""
+    from waypost.data.convert import convert
+
+    for kind in ("npz", "parquet"):
+        task = progress.add_task(f"writing {PARTS} parts, {kind}", total=None)
+        convert(
+            folder / "data.npz",
+            folder / kind,
+            parts=PARTS,
+            part_format=kind,  # type: ignore[arg-type]
+            progress=lambda done, total, task=task: progress.update(task, completed=done, total=total),
+        )
+
+
 def own_memory() -> int:
     """Bytes of memory this process has to itself now: not what it has mapped of a file, which others could have too."""
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
@@ -78,7 +97,7 @@ def learner(dataset: Any, way: str, size: str) -> Any:
     value, guide, executor = NETWORKS[size]
     config = Config(value_hidden=value, guide_hidden=guide, executor_hidden=executor, batch_size=BATCH)
     columns: Any
-    if way == "streamed":
+    if way != "in memory":
         like, spec = POR.prepare(config, sample(dataset))
         rows = WINDOW_ROWS[size]
         columns = Stream(dataset, lambda block: POR.prepare(config, block)[0], like, BATCH, window_rows=rows)
@@ -88,7 +107,7 @@ def learner(dataset: Any, way: str, size: str) -> Any:
 
 
 class Worker:
-    """POR on the data of a file, in one of the two ways."""
+    """POR on the data of a file or a folder, in one of the ways."""
 
     def __init__(self, path: Path, way: str, size: str, cap: int | None):
         if cap is not None:
@@ -99,7 +118,7 @@ class Worker:
         from waypost.data.large import obtain
         from waypost.data.roles import Columns
 
-        dataset, _ = obtain(path, Columns(), "always" if way == "streamed" else "never", lambda: None)
+        dataset, _ = obtain(path, Columns(), "never" if way == "in memory" else "always", lambda: None)
         self.opening = time.perf_counter() - begun
         self.learner = learner(dataset, way, size)
 
@@ -158,13 +177,20 @@ def end(worker: Remote) -> None:
     worker.process.join()
 
 
-def measure(path: Path, cap: int, rounds: int, patience: float, progress: Progress) -> tuple[Figures, dict[str, Any]]:
+def measure(
+    folder: Path, sizes: list[str], cap: int, rounds: int, patience: float, progress: Progress
+) -> tuple[Figures, dict[str, Any]]:
     figures, results, disturbance = Figures(), {}, []
-    message = refused(path, cap)
-    facts: dict[str, list[tuple[int, float]]] = {"streamed": [], "in memory": []}
-    for size in NETWORKS:
+    message = refused(folder / "data.npz", cap)
+    facts: dict[str, list[tuple[int, float]]] = {way: [] for way in WAYS}
+    for size in sizes:
         # Fresh processes for each size, as a training is one.
-        workers = {way: Remote(Worker, path, way, size, cap if way == "streamed" else None) for way in facts}
+        # Arrow's own allocator reserves a gigabyte of addresses, which counts towards the cap.
+        plain = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+        workers = {
+            way: Remote(Worker, folder / place, way, size, None if way == "in memory" else cap, environment=plain)
+            for way, place in WAYS.items()
+        }
         for worker in workers.values():
             worker.answer()
         bench = Bench(workers, rounds, 0.0, patience, progress)
@@ -179,8 +205,12 @@ def measure(path: Path, cap: int, rounds: int, patience: float, progress: Progre
         key = "stream_vs_memory" if size == "paper" else f"stream_vs_memory_{size}"
         meaning = f"streamed over in memory; {WINDOWS_PER_TURN} windows of {updates} updates per turn"
         results[key] = figures.ratio(key, times, "streamed", "in memory", meaning, size == "paper")
+        for kind in ("npz", "parquet"):
+            key = f"{kind}_parts_vs_one_file" + ("" if size == "paper" else f"_{size}")
+            results[key] = figures.ratio(key, times, f"{kind} parts", "streamed", f"{PARTS} parts over one file")
         figures.line()
-    for key, way in (("stream", "streamed"), ("memory", "in memory")):
+    keys = {"streamed": "stream", "npz parts": "npz_parts", "parquet parts": "parquet_parts", "in memory": "memory"}
+    for way, key in keys.items():
         peak, opening = (max(numbers) for numbers in zip(*facts[way], strict=True))
         results[f"peak_memory_mb_{key}"] = round(peak / 1e6)
         figures.number(f"peak memory, {way}", f"{peak / 1e6:.0f} MB", f"of its own; {opening:.1f} s to open the data")
@@ -191,10 +221,43 @@ def measure(path: Path, cap: int, rounds: int, patience: float, progress: Progre
     return figures, results
 
 
+def read_windows(folder: Path, rounds: int, progress: Progress) -> tuple[Figures, dict[str, Any]]:
+    """Processor seconds to prepare a window from each place, in turns, without any learning."""
+    from waypost.agents.por import POR, Config
+    from waypost.data.large import obtain
+    from waypost.data.roles import Columns
+    from waypost.data.stream import Stream, sample
+
+    config, figures, results = Config(), Figures(), {}
+    ways = [way for way in WAYS if way != "in memory"]
+    streams: dict[str, Stream] = {}
+    for way in ways:
+        dataset, _ = obtain(folder / WAYS[way], Columns(), "always", lambda: None)
+        like, _ = POR.prepare(config, sample(dataset))
+        streams[way] = Stream(dataset, lambda block: POR.prepare(config, block)[0], like, BATCH, window_rows=1 << 18)
+    times: dict[str, Any] = {way: [] for way in ways}
+    task = progress.add_task("windows", total=rounds * len(ways))
+    for index in range(rounds):
+        for way in ways:
+            begun = time.process_time()
+            streams[way].take(index)
+            times[way].append(time.process_time() - begun)
+            progress.advance(task)
+    times = {way: np.array(seconds) for way, seconds in times.items()}
+    for way in ways:
+        figures.time(f"{way}, a window", times[way], "processor time, 262 144 rows")
+    for kind in ("npz", "parquet"):
+        key = f"{kind}_window_vs_one_file"
+        results[key] = figures.ratio(key, times, f"{kind} parts", "streamed", f"{PARTS} parts over one file")
+    return figures, results
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Measure what streaming costs; see benchmarks/README.md.")
     parser.add_argument("--rows", type=int, default=10_000_000, help="transitions in the file")
     parser.add_argument("--cap", type=int, default=1500, metavar="MB", help="memory the streaming process may have")
+    parser.add_argument("--reading", action="store_true", help="only how long windows take, without learning")
+    parser.add_argument("--sizes", nargs="+", choices=NETWORKS, default=list(NETWORKS), help="networks to time")
     parser.add_argument("--rounds", type=int, default=8, help="turns of each side")
     parser.add_argument("--patience", type=float, default=60.0, metavar="S", help="how long to wait for a calm machine")
     arguments = parser.parse_args()
@@ -204,8 +267,13 @@ def main() -> int:
         path = Path(folder) / "data.npz"
         write(path, arguments.rows, progress)
         size = path.stat().st_size
+        split(Path(folder), progress)
         os.sync()
-        figures, results = measure(path, arguments.cap * 10**6, arguments.rounds, arguments.patience, progress)
+        cap, rounds = arguments.cap * 10**6, arguments.rounds
+        if arguments.reading:
+            figures, results = read_windows(Path(folder), rounds, progress)
+        else:
+            figures, results = measure(Path(folder), arguments.sizes, cap, rounds, arguments.patience, progress)
     Console(width=max(Console().width, 130)).print(
         f"{arguments.rows} transitions, {size / 1e9:.2f} GB, {OBSERVATION} numbers each state, {ACTION} each action",
         figures.table,

@@ -62,6 +62,19 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def open_files() -> int:
+    """Files this process may still open (`ulimit -n`)."""
+    try:
+        import resource
+    except ImportError:  # no such thing on Windows
+        return 1 << 31
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if limit == resource.RLIM_INFINITY:
+        return 1 << 31
+    opened = Path("/proc/self/fd")
+    return max(0, limit - (len(list(opened.iterdir())) if opened.is_dir() else 0))
+
+
 @contextmanager
 def enough_memory(name: str) -> Iterator[None]:
     """If NumPy or XLA run out of memory, say so in one line with the way out."""

@@ -328,5 +328,5 @@ def test_asking_for_choices_alone_leaves_the_roles_open() -> None:
     assert Columns(choices=3)
     assert not Columns(choices=3).roles
     assert Columns(actions=("a",)).roles
-    plan = waypost.train("bc", {"obs": np.arange(4.0), "action": np.arange(4.0)}, steps=1, columns=Columns(choices=4))
-    assert plan.policy.spec.action_count == 4
+    data = waypost.load({"obs": np.arange(4.0), "action": np.arange(4.0)}, Columns(choices=4))
+    assert (data.action_count, data.action_kind_declared) == (4, True)

@@ -17,10 +17,12 @@ import pandas as pd
 import pytest
 from minari.data_collector import EpisodeBuffer
 from minari.dataset.minari_storage import MinariStorage
+from samples import walk
 
 import waypost
 from waypost.data.dataset import Dataset
 from waypost.data.sources import D4RL, recorded_task
+from waypost.training.plan import plan
 
 FORMATS = [".npz", ".hdf5", ".parquet", ""]
 
@@ -132,16 +134,16 @@ def test_choosing_other_roles_leaves_actions_discrete(suffix: str, tmp_path: Pat
 
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_the_task_is_known_without_reading_the_rows(suffix: str, tmp_path: Path) -> None:
-    waypost.save(waypost.load("t-maze"), tmp_path / f"a{suffix}")
+    waypost.save(walk().named("walk", "t-maze"), tmp_path / f"a{suffix}")
     assert recorded_task(tmp_path / f"a{suffix}") == "t-maze"
-    assert waypost.train("bc", tmp_path / f"a{suffix}", steps=5, hidden=(4,)).result["task"] == "t-maze"
+    assert plan("bc", tmp_path / f"a{suffix}").task == "t-maze"
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_nothing_is_overwritten_and_nothing_left_half_written(
     suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = waypost.load("t-maze")
+    data = walk()
     waypost.save(data, tmp_path / f"a{suffix}")
     with pytest.raises(waypost.WaypostError, match="already exists"):
         waypost.save(data, tmp_path / f"a{suffix}")
@@ -383,7 +385,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_minari_reads_what_we_write(store: Path) -> None:
-    data = waypost.load("t-maze")
+    data = walk(120)
     waypost.save(data, store / "log-v0")
     theirs = minari.load_dataset("log-v0")
     assert theirs.total_episodes == len(data.episode_starts)

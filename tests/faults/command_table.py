@@ -53,6 +53,7 @@ TABLE: dict[str, Command] = {
     "convert to .parquet": Command("convert {data} {out}", "log.parquet", "--overwrite"),
     "convert to Minari": Command("convert {data} {out}", "log"),
     "convert a mixture": Command("convert {data}+{data} {out}", "both.npz", "--overwrite"),
+    "convert to parts": Command("convert {data} {out} --parts 2", "parts"),
     "list": Command("list", ""),
     "doctor": Command("doctor --no-self-test", ""),
 }

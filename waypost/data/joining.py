@@ -4,24 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from waypost.data.dataset import Dataset
+from waypost.data.in_file import joined
 from waypost.data.notes import together
-from waypost.data.validation import ActionKind
+from waypost.data.validation import ActionKind, goes_over, same_sizes
 from waypost.errors import WaypostError
-
-
-def same_sizes(first: Dataset, part: Dataset) -> None:
-    """Raise unless two data sets can be joined."""
-    for what in ("observation_size", "action_size"):
-        sizes = getattr(first, what), getattr(part, what)
-        if None not in sizes and sizes[0] != sizes[1]:
-            raise WaypostError(
-                f"{first.name} and {part.name}: {what.replace('_', ' ')} {sizes[0]} and {sizes[1]}; they must agree"
-            )
 
 
 def concatenate(parts: Sequence[Dataset], name: str | None = None) -> Dataset:
@@ -36,7 +28,9 @@ def concatenate(parts: Sequence[Dataset], name: str | None = None) -> Dataset:
     for part in parts[1:]:
         same_sizes(first, part)
     common = [column for column in first.columns if all(column in part.columns for part in parts)]
-    known: dict[str, Any] = {column: np.concatenate([getattr(part, column) for part in parts]) for column in common}
+    known: dict[str, Any] = {column: joined([getattr(part, column) for part in parts]) for column in common}
+    over = [goes_over(*pair) for pair in pairwise(parts)]
+    known["ends"][np.cumsum([len(part) for part in parts[:-1]], dtype=np.int64) - 1] = ~np.array(over, bool)
     kind = ActionKind(None, False)
     if "actions" in common:
         kind = reduce(lambda one, other: one.joined(other, name or first.name), [part.action_kind for part in parts])
@@ -53,7 +47,7 @@ def concatenate(parts: Sequence[Dataset], name: str | None = None) -> Dataset:
         for each in ("task", "observation_names", "action_names", "reading")
         if all(getattr(part, each) == getattr(first, each) for part in parts)
     ]
-    joined = Dataset(
+    whole = Dataset(
         **known,
         action_count=kind.count,
         action_kind_declared=kind.declared,
@@ -62,6 +56,7 @@ def concatenate(parts: Sequence[Dataset], name: str | None = None) -> Dataset:
         notes=together(note for part in parts for note in part.notes),
         history=first.history,
         parts=tuple((part.name, len(part)) for part in parts),
+        goes_on=parts[-1].goes_on,
         **{each: getattr(first, each) for each in same},
     )
-    return (joined if kind.count is None else joined.with_action_count(kind.count, kind.declared))._frozen()
+    return (whole if kind.count is None else whole.with_action_count(kind.count, kind.declared))._frozen()

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
 from waypost.data.dataset import Dataset
-from waypost.data.formats.npz import archive
-from waypost.data.mapped import is_mapped, map_npz, mappable
+from waypost.data.in_place import in_place, refusal, stored_size
+from waypost.data.mapped import is_mapped
 from waypost.data.pipeline import Pipeline
 from waypost.data.roles import Columns
-from waypost.data.sources import load
+from waypost.data.sources import load, parts
 from waypost.errors import WaypostError
-from waypost.files import expanded
 from waypost.resources import available_memory
 from waypost.types import Count
 
@@ -23,6 +21,7 @@ Choice = Literal["auto", "always", "never"]
 
 MEMORY_SHARE = 0.25
 """Data are mapped from here on: reading, checking and scaling a set in memory takes more than three times its size."""
+OTHERWISE = "its columns are not used as they are"
 DEVICE_SHARE = 0.8
 """Data are streamed from here on: the rest of a device's memory is for the networks."""
 
@@ -39,18 +38,22 @@ def obtain(
 
     `free_on_device` is asked for the free bytes of a device with its own memory, after the data are loaded.
     """
+    names = [] if isinstance(source, Dataset) else parts(source)
     if isinstance(source, Dataset):
-        name, need, mapping = source.name, size(source), is_mapped(source.observations)
+        name, need, refused = source.name, size(source), None if is_mapped(source.observations) else "in memory"
     else:
-        path = expanded(source)
+        name, need = str(source), sum(map(stored_size, names))
         as_it_is = not columns.roles and (pipeline is None or pipeline.plain)
-        name, need, mapping = str(source), stored_size(path), as_it_is and mappable(path)
+        refused = next(filter(None, map(refusal, names)), None) if as_it_is else OTHERWISE
     free = available_memory()
-    if mapping and (choice == "always" or (choice == "auto" and need > MEMORY_SHARE * free)):
-        return source if isinstance(source, Dataset) else columns.declared(map_npz(path)), True
-    held = isinstance(source, Dataset) and not mapping
-    if need > free and not held:
-        way_out = "use --stream auto" if mapping else "make it an .npz that can be streamed: see docs/large-data.md"
+    if refused is None and (choice == "always" or (choice == "auto" and need > MEMORY_SHARE * free)):
+        return source if isinstance(source, Dataset) else columns.declared(in_place(names, name)), True
+    if need > free and not (isinstance(source, Dataset) and refused):
+        way_out = "use --stream auto"
+        if refused:
+            # Of many parts, one may be the reason.
+            one = f" ({refused})" if len(names) > 1 else ""
+            way_out = f"make it an .npz that can be streamed: see docs/large-data.md{one}"
         raise WaypostError(f"{name}: needs {need / 1e6:.0f} MB of memory, {free / 1e6:.0f} MB are free; {way_out}")
     dataset = source if isinstance(source, Dataset) else load(source, columns, progress, pipeline=pipeline)
     if choice != "auto":
@@ -62,14 +65,3 @@ def obtain(
 def size(dataset: Dataset) -> int:
     """Bytes of all columns."""
     return sum(values.nbytes for values in dataset.columns.values())
-
-
-def stored_size(path: Path) -> int:
-    """Bytes of a file's arrays, as far as known without reading them; 0 for anything else."""
-    if not path.is_file():
-        return 0
-    try:
-        with path.open("rb") as stream, archive(stream) as entries:
-            return sum(entry.file_size for entry in entries.infolist())
-    except (zipfile.BadZipFile, RuntimeError, ValueError, OSError):
-        return path.stat().st_size

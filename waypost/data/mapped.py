@@ -25,12 +25,15 @@ from waypost.data.dataset import Dataset
 from waypost.data.formats import writing
 from waypost.data.formats.arrays import BOUNDS, MARK, ROWS, complete, facts_of, read_facts
 from waypost.data.formats.npz import LONGEST_HEADER, archive, read_header, small
-from waypost.data.in_file import FileMap, file_of
+from waypost.data.in_file import FileMap, blocks, files_of
 from waypost.errors import WaypostError
 from waypost.files import expanded, make_folder, reading, remove_folders, replacing, unused_name
+from waypost.types import Count
 
 ALIGNMENT = 64
 """Arrays in files by `NpzWriter` begin at multiples of this, which is what processors and XLA like best."""
+WRITTEN_ROWS = 1 << 16
+"""Rows that are written together."""
 _Member = tuple[np.dtype, Callable[[FileMap], np.ndarray]]
 """The type of an array in the archive, and how to get it out of the map."""
 
@@ -54,18 +57,23 @@ def map_npz(path: str | Path, name: str | None = None) -> Dataset:
 
 def mappable(path: str | Path) -> bool:
     """Whether `map_npz` can take the file, as far as its table of contents tells."""
-    path = expanded(path)
     try:
-        with reading(path, "an .npz file"), path.open("rb") as file, archive(file) as entries:
-            _members(path, file, entries)
+        check_npz(path)
     except WaypostError:
         return False
     return True
 
 
+def check_npz(path: str | Path) -> None:
+    """Raise if `map_npz` cannot take the file, as far as its table of contents tells."""
+    path = expanded(path)
+    with reading(path, "an .npz file"), path.open("rb") as file, archive(file) as entries:
+        _members(path, file, entries)
+
+
 def is_mapped(values: np.ndarray) -> bool:
-    """Whether these numbers lie in a file."""
-    return file_of(values) is not None
+    """Whether these numbers lie in a file, or in several."""
+    return bool(files_of(values))
 
 
 def _members(path: Path, file: IO[bytes], archived: zipfile.ZipFile) -> dict[str, _Member]:
@@ -156,8 +164,8 @@ class NpzWriter:
             shutil.rmtree(self._folder, ignore_errors=True)
             remove_folders(self._made)
 
-    def append(self, block: Dataset) -> None:
-        """Add the rows of a block after those before it."""
+    def append(self, block: Dataset, progress: Count | None = None) -> None:
+        """Add the rows of a block after those before it; what lies in files is read little by little."""
         arrays = {role: getattr(block, role) for role in ROWS if getattr(block, role) is not None}
         forms = {role: (values.dtype, values.shape[1:]) for role, values in arrays.items()}
         if not self._forms:
@@ -171,8 +179,11 @@ class NpzWriter:
             raise WaypostError(f"{block.name}: has {has}, the data before it {had}; they must agree")
         self._kind = self._kind.joined(block.action_kind, block.name)
         with writing(self.path):
-            for role, values in arrays.items():
-                self._files[role].write(np.ascontiguousarray(values).data)
+            for number, (role, values) in enumerate(arrays.items()):
+                for first, rows in blocks(values, WRITTEN_ROWS):
+                    self._files[role].write(np.ascontiguousarray(rows).data)
+                    if progress is not None:
+                        progress((number * len(block) + first + len(rows)) // len(arrays), len(block))
         # Actions that look discrete may still turn out to be continuous.
         continuous = block.with_action_count(0) if block.action_count else block
         for bound, extreme in zip(BOUNDS, (np.minimum, np.maximum), strict=True):

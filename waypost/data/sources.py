@@ -13,15 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from waypost.data import encoding
+from waypost.data import encoding, validation
 from waypost.data.columns import Fields, build, choose
 from waypost.data.dataset import Dataset
 from waypost.data.derive import rewarded, with_history
 from waypost.data.expressions import parse
 from waypost.data.formats import BY_SUFFIX, FILES, MINARI, SUFFIXES, TABLE, inside, minari_folder, suffix_of, writing
-from waypost.data.joining import concatenate, same_sizes
+from waypost.data.joining import concatenate
 from waypost.data.missing import marked
 from waypost.data.names import is_pattern, joined, members
+from waypost.data.numbered import check_agreement, check_complete, is_part, is_set
 from waypost.data.pipeline import Pipeline, Reading, with_choices
 from waypost.data.roles import Columns
 from waypost.data.table import Reward
@@ -112,11 +113,7 @@ def read(
         pipeline = learn(names, columns, pipeline)
         if names == [str(source)]:
             return _one(names[0], columns, pipeline, reward, progress)
-        found: list[Dataset] = []
-        for name in _affordable(source, names):
-            found.append(_one(name, columns, pipeline, reward, progress))
-            same_sizes(found[0], found[-1])
-        return concatenate(found, str(source))
+        return _several(source, names, columns, pipeline, reward, progress)
     if isinstance(source, Mapping):
         fields = {str(name): partial(np.asarray, values) for name, values in source.items()}
         pipeline = _learned([("arrays", fields)], columns, pipeline)
@@ -149,6 +146,30 @@ def _one(name: str, columns: Columns, pipeline: Pipeline, reward: Reward | None,
     if dataset.reading is None:
         return _derived(dataset, columns, pipeline, reward)
     return with_history(dataset, pipeline.history)
+
+
+def _several(
+    source: str | Path,
+    names: list[str],
+    columns: Columns,
+    pipeline: Pipeline,
+    reward: Reward | None,
+    progress: Count | None,
+) -> Dataset:
+    """What several names hold, one after another."""
+    one_set = is_set(names)
+    # Where episodes go over from one part to the next, only the whole knows what came before a row.
+    alone = replace(pipeline, history=1) if one_set else pipeline
+    found: list[Dataset] = []
+    for name in _affordable(source, names):
+        found.append(_one(name, columns, alone, reward, progress))
+        validation.same_sizes(found[0], found[-1])
+    if not one_set:
+        return concatenate(found, str(source))
+    check_agreement(found)
+    whole = concatenate(found, str(source))
+    whole = whole if pipeline.plain else replace(whole, reading=Reading(columns, pipeline))
+    return with_history(whole, pipeline.history)
 
 
 def learn(names: Sequence[str], columns: Columns, pipeline: Pipeline) -> Pipeline:
@@ -217,6 +238,7 @@ def _files(folder: Path) -> list[str]:
         files += [Path(place, name) for name in data]
     if not files:
         raise WaypostError(f"{folder}: holds no data; expected a Minari data set or files {SUFFIXES}")
+    check_complete(files)
     return [str(inside(folder, file)) for file in sorted(files)]
 
 
@@ -238,6 +260,8 @@ def recorded_task(source: str | Path) -> str | None:
     if made is not None:
         return made[0].name
     path = expanded(source)
+    if path.is_dir() and any(map(is_part, path.iterdir())):
+        return recorded_task(parts(path)[0])
     if path.is_file() and suffix_of(path) in BY_SUFFIX:
         return BY_SUFFIX[suffix_of(path)].task(path)
     if _looks_like_id(str(source)) and str(source) not in D4RL and not path.exists():

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from waypost.data.dataset import Dataset
-from waypost.data.in_file import copied, file_of
+from waypost.data.in_file import copied, files_of
 from waypost.errors import WaypostError
 from waypost.types import Flags
 
@@ -64,7 +64,11 @@ def divide(ends: Flags, rows: int) -> NDArray[np.int64]:
 
     An episode that begins more than half a block before that is cut in two.
     """
-    blocks = math.ceil(len(ends) / rows)
+    return evenly(ends, math.ceil(len(ends) / rows))
+
+
+def evenly(ends: Flags, blocks: int) -> NDArray[np.int64]:
+    """Where to cut the data into so many blocks, as `divide` does."""
     even = np.arange(blocks + 1) * len(ends) // blocks
     after_end = np.concatenate([[0], np.flatnonzero(ends) + 1])
     episode = after_end[np.searchsorted(after_end, even, side="right") - 1]
@@ -176,7 +180,7 @@ class Stream:
                 column[rows : rows + found] = prepared[name]
             rows += found
         # Only now: a change while it was read counts, one after that does not.
-        for file in filter(None, {file_of(values) for values in self.dataset.columns.values()}):
+        for file in set().union(*map(files_of, self.dataset.columns.values())):
             file.check()
         if not rows and not self._cancelled.is_set():
             raise WaypostError(f"{self.dataset.name}: nothing to learn from in rows {first} to {last}")

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from waypost.data import in_file
-from waypost.data.in_file import in_memory
+from waypost.data.in_file import Stored, in_memory
 from waypost.errors import WaypostError
+
+if TYPE_CHECKING:
+    from waypost.data.dataset import Dataset
 
 BLOCK = 1 << 18
 """Rows checked together, so that mapped data need little memory."""
@@ -62,9 +66,9 @@ def blocks(values: np.ndarray, rows: int | None = None) -> Iterator[tuple[int, n
     return in_file.blocks(values, rows or BLOCK)
 
 
-def matrix(name: str, column: str, values: np.ndarray, copy: bool, rows: int | None = None) -> np.ndarray:
+def matrix(name: str, column: str, values: Any, copy: bool, rows: int | None = None) -> np.ndarray:
     """The values as a matrix of float32, with as many rows as the observations have."""
-    values = np.asarray(values)
+    values = values if isinstance(values, Stored) else np.asarray(values)
     if values.dtype.kind not in "fiub":
         raise WaypostError(f"{name}: {column} hold {values.dtype}; numbers are needed")
     if values.ndim not in (1, 2):
@@ -73,6 +77,8 @@ def matrix(name: str, column: str, values: np.ndarray, copy: bool, rows: int | N
         )
     if rows is not None:
         same_rows(name, column, values, rows)
+    if isinstance(values, Stored) and values.ndim == 2 and values.dtype == np.float32:
+        return values  # type: ignore[return-value]
     if values.ndim == 1:
         values = values[:, None]
     with np.errstate(over="ignore"):
@@ -90,6 +96,21 @@ def flags(name: str, column: str, values: np.ndarray | None, rows: int, default:
     if values.ndim != 1 or values.dtype.kind not in "fiub" or not ((values == 0) | (values == 1)).all():
         raise WaypostError(f"{name}: {column} must be one 0 or 1 per row")
     return values.astype(bool)
+
+
+def same_sizes(first: Dataset, part: Dataset) -> None:
+    """Raise unless two data sets can be joined."""
+    for what in ("observation_size", "action_size"):
+        sizes = getattr(first, what), getattr(part, what)
+        if None not in sizes and sizes[0] != sizes[1]:
+            raise WaypostError(
+                f"{first.name} and {part.name}: {what.replace('_', ' ')} {sizes[0]} and {sizes[1]}; they must agree"
+            )
+
+
+def goes_over(one: Dataset, other: Dataset) -> bool:
+    """Whether an episode was cut between two parts: one says so, and the other begins where it led."""
+    return one.goes_on and np.array_equal(in_memory(one.next_observations[-1:]), in_memory(other.observations[:1]))
 
 
 def same_rows(name: str, column: str, values: np.ndarray, rows: int) -> None:

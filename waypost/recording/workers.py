@@ -13,6 +13,7 @@ import queue
 import signal
 import subprocess
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -37,7 +38,8 @@ def sharing(function: str, count: int) -> Iterator[Mapper]:
     """Something that gives requests back in their order, each with what `function`, "module:name", made of it.
 
     Requests are keyword arguments and are taken from their iterator only when a worker is about to be free, so
-    the iterator may decide what is next by what has come back. One worker is this process itself.
+    the iterator may decide what is next by what has come back. One worker is this process itself. What a worker was
+    doing when it died is done again by a new one, once.
     """
     if count == 1:
         work = _find(function)
@@ -52,6 +54,13 @@ def sharing(function: str, count: int) -> Iterator[Mapper]:
         child = idle.get()
         try:
             return request, child.ask(request)
+        except _Died:
+            with deciding:
+                if ended:
+                    raise
+                child.end()
+                child.begin()
+            return request, child.ask(request)
         finally:
             idle.put(child)
 
@@ -61,13 +70,15 @@ def sharing(function: str, count: int) -> Iterator[Mapper]:
             yield waiting.popleft().result()
             waiting.extend(executor.submit(ask, request) for request in islice(requests, 1))
 
-    executor = ThreadPoolExecutor(count)
+    executor, deciding, ended = ThreadPoolExecutor(count), threading.Lock(), False
     try:
         yield in_order
     finally:
         # Children first: a thread waiting for an answer then finds the pipe closed.
-        for child in children:
-            child.end()
+        with deciding:
+            ended = True
+            for child in children:
+                child.end()
         executor.shutdown(cancel_futures=True)
 
 
@@ -76,13 +87,22 @@ def _find(function: str) -> Work:
     return getattr(import_module(module), name)
 
 
+class _Died(WaypostError):
+    """A worker process is gone."""
+
+
 class _Child:
     """A process that does one request after another."""
 
     def __init__(self, function: str) -> None:
+        self.function = function
+        self.begin()
+
+    def begin(self) -> None:
+        """Start the process."""
         # The same modules as here, wherever they were found; nothing is drawn, so no display is looked for.
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "MUJOCO_GL": "disable"}
-        program = f"from {__name__} import serve; serve({function!r})"
+        program = f"from {__name__} import serve; serve({self.function!r})"
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
         )
@@ -97,8 +117,8 @@ class _Child:
             head = json.loads(self.process.stdout.readline())
             content = self.process.stdout.read(head["bytes"])
         except (OSError, ValueError):
-            raise WaypostError(
-                "a worker process ended unexpectedly, possibly out of memory; try again with workers = 1"
+            raise _Died(
+                "a worker process ended unexpectedly, twice, possibly out of memory; try again with workers = 1"
             ) from None
         if "mistake" in head:
             raise WaypostError(head["mistake"])

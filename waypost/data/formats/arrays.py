@@ -82,6 +82,7 @@ def facts_of(dataset: Dataset) -> dict[str, Any]:
     }
     facts |= {"action_names": list(dataset.action_names)} if dataset.action_names else {}
     facts |= {"action_choices": [list(words) for words in dataset.action_choices]} if dataset.action_choices else {}
+    facts |= {"goes_on": True} if dataset.goes_on else {}
     return facts | ({"history": dataset.history} if dataset.history > 1 else {})
 
 
@@ -116,7 +117,8 @@ def read_facts(facts: Any) -> dict[str, Any]:
     if count is not None and abs(count) > MOST_ACTIONS:
         raise ValueError(f"action_count must be at most {MOST_ACTIONS}")
     choices = conform(facts.get("action_choices", []), Choices, "action_choices")
-    return {"task": task, **names, "action_count": count, "history": history, "action_choices": choices}
+    known = {"action_count": count, "history": history, "action_choices": choices}
+    return {"task": task, **names, **known, "goes_on": facts.get("goes_on") is True}
 
 
 def known_count(facts: Any, columns: Columns) -> dict[str, Any]:

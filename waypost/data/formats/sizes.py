@@ -27,7 +27,7 @@ class Claims:
         self._claimed = self._stored = 0
         self._free = available_memory()
 
-    def add(self, field: str, claimed: int, stored: int) -> None:
+    def add(self, field: str, claimed: int, stored: int, held: bool = True) -> None:
         """Refuse what cannot be true or does not fit in memory, before any memory is allocated."""
         self._claimed += claimed
         # Overlapping entries take no more than the file.
@@ -36,7 +36,7 @@ class Claims:
             first = self._claimed == claimed
             what = f"{field} claims {claimed}" if first else f"what was read up to {field} claims {self._claimed}"
             raise WaypostError(f"{self.path}: damaged: {what} bytes, the file holds {self._stored} for it")
-        if self._claimed > self._free:
+        if held and self._claimed > self._free:
             before = self._claimed - claimed
             raise WaypostError(
                 f"{self.path}: {field} needs {claimed / 1e9:.1f} GB, {(self._free - before) / 1e9:.1f} GB are free; "

@@ -19,7 +19,7 @@ from pyarrow import parquet as pq
 from waypost.data.columns import Fields, build
 from waypost.data.dataset import Dataset
 from waypost.data.formats import suffix_of
-from waypost.data.formats.arrays import BOUNDS, MARK, facts_of, known_count, ours, rows_of, task_of
+from waypost.data.formats.arrays import BOUNDS, MARK, facts_of, known_count, ours, read_facts, rows_of, task_of
 from waypost.data.formats.csv import read_csv
 from waypost.data.formats.sizes import ALWAYS, LARGEST_FACTS, MOST_FIELDS, Claims, few_fields
 from waypost.data.pipeline import Pipeline
@@ -28,7 +28,8 @@ from waypost.data.table import Reward
 from waypost.errors import WaypostError
 from waypost.files import replacing
 
-ROWS_PER_GROUP = 1 << 17
+ROWS_PER_GROUP = 1 << 15
+"""As many as a block of streamed data has: a group is read as a whole."""
 CHECKSUM = f"{MARK}.checksum"
 MOST_PIECES = 20 * MOST_FIELDS
 """Most row groups times columns in a Parquet file."""
@@ -40,7 +41,7 @@ WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT96": 12}
 def opened(path: Path, pipeline: Pipeline) -> Iterator[tuple[Fields, Any]]:
     """The columns by name, and the facts if Waypost wrote the file."""
     table, _ = _table(path, pipeline)
-    yield fields_of(table, str(path)), _facts(table.schema)
+    yield fields_of(table, str(path)), facts_in(table.schema)
 
 
 def read(path: Path, columns: Columns, pipeline: Pipeline, reward: Reward | None) -> Dataset:
@@ -56,7 +57,7 @@ def _table(path: Path, pipeline: Pipeline) -> tuple[Any, Sequence[str]]:
             return read_csv(path, stream, pipeline)
         footer = pq.read_metadata(stream)
         few_fields(footer.num_columns)
-        Claims(path).add("its table", _unpacked(footer), Claims(path).size)
+        Claims(path).add("its table", sum(unpacked(footer)), Claims(path).size)
         stream.seek(0)
         # Texts stay dictionary codes: repeating a long one costs nothing in the file.
         leaves = map(footer.schema.column, range(footer.num_columns))
@@ -65,27 +66,29 @@ def _table(path: Path, pipeline: Pipeline) -> tuple[Any, Sequence[str]]:
             return file.read(), ()
 
 
-def _unpacked(metadata: Any) -> int:
-    """Bytes of a Parquet file's columns in memory, by its footer: repeating a value costs nothing in the file."""
+def unpacked(metadata: Any) -> list[int]:
+    """Bytes that each row group takes in memory, by the file's footer: repeating a value costs nothing in the file."""
     groups, fields = metadata.num_row_groups, metadata.num_columns
     if groups * fields > MOST_PIECES:
         raise ValueError(f"{groups} row groups of {fields} columns; at most {MOST_PIECES} pieces are allowed")
-    total = 0
-    for group in map(metadata.row_group, range(groups)):
-        for column in map(group.column, range(fields)):
-            wide = column.num_values * WIDTHS.get(column.physical_type, 8)
-            total += max(wide, column.total_uncompressed_size, 0)
-    return total
+
+    def size(column: Any) -> int:
+        wide = column.num_values * WIDTHS.get(column.physical_type, 8)
+        return max(wide, column.total_uncompressed_size, 0)
+
+    return [
+        sum(size(group.column(field)) for field in range(fields)) for group in map(metadata.row_group, range(groups))
+    ]
 
 
 def task(path: Path) -> str | None:
     if suffix_of(path) != ".parquet":
         return None
     with path.open("rb") as stream:
-        return task_of(_facts(pq.read_schema(stream)))
+        return task_of(facts_in(pq.read_schema(stream)))
 
 
-def _facts(schema: Any) -> Any:
+def facts_in(schema: Any) -> Any:
     metadata = schema.metadata or {}
     facts, checksum = metadata.get(MARK.encode()), metadata.get(CHECKSUM.encode())
     # Pages have checksums, the footer does not.
@@ -117,7 +120,7 @@ def from_table(
     notes: Sequence[str] = (),
 ) -> Dataset:
     """A Dataset of a pyarrow table."""
-    fields, facts = fields_of(table, name), _facts(table.schema)
+    fields, facts = fields_of(table, name), facts_in(table.schema)
     if facts is None or columns.roles:
         integers, known = partial(_holds_integers, table.schema), known_count(facts, columns)
         how: dict[str, Any] = {"pipeline": pipeline, "reward": reward, "notes": notes}
@@ -125,8 +128,13 @@ def from_table(
         how["cells"] = [each.name for each in table.schema if not _is_list(each.type) and table[each.name].null_count]
         how["dates"] = [each.name for each in table.schema if pa.types.is_temporal(each.type)]
         return build(fields, columns, name, integers, **how, **known)
-    bounds = {bound: np.asarray(facts[bound], np.float32) for bound in BOUNDS if facts.get(bound) is not None}
-    return ours(fields, facts, name, **bounds)
+    return ours(fields, facts, name, **bounds_in(facts))
+
+
+def bounds_in(facts: Any) -> dict[str, Any]:
+    """The bounds of actions, which a Parquet file has among its facts."""
+    read_facts(facts)  # which refuses what are none
+    return {bound: np.asarray(facts[bound], np.float32) for bound in BOUNDS if facts.get(bound) is not None}
 
 
 def fields_of(table: Any, name: str) -> Fields:
@@ -134,10 +142,10 @@ def fields_of(table: Any, name: str) -> Fields:
     if len(set(names)) < len(names):
         twice = [each for each, times in Counter(names).items() if times > 1]
         raise WaypostError(f"{name}: more than one column is called {twice[0]!r}; rename them")
-    return {field: partial(_values, table.column(field), field, name) for field in names}
+    return {field: partial(values_of, table.column(field), field, name) for field in names}
 
 
-def _values(column: Any, field: str, name: str) -> np.ndarray:
+def values_of(column: Any, field: str, name: str) -> np.ndarray:
     """A column as an array; lists of equal length become the rows of a matrix."""
     kind = column.type
     if pa.types.is_dictionary(kind):
