@@ -201,7 +201,7 @@ def test_names_of_nothing(source: str, reason: str) -> None:
 def test_an_empty_name() -> None:
     with pytest.raises(waypost.WaypostError, match="'': no data named"):
         waypost.load("")
-    with pytest.raises(waypost.WaypostError, match="'': names no data"):
+    with pytest.raises(waypost.WaypostError, match="'': no data named"):
         obtain("", Columns(), "auto", lambda: None)
 
 
