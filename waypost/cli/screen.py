@@ -17,7 +17,7 @@ from waypost.statistics import spread, spread_name
 
 if TYPE_CHECKING:
     from waypost.studies.comparison import Comparison
-    from waypost.studies.diagnosis import Diagnosis
+    from waypost.studies.findings import Diagnosis
 
 
 @contextmanager
