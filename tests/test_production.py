@@ -11,10 +11,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from runpy import run_path
+from typing import Any
 
 import jax
+import numpy as np
 import pytest
 
+import waypost
 from waypost.cli import main
 
 ROOT = Path(__file__).parents[1]
@@ -95,3 +98,14 @@ def test_a_sound_agent_is_called_sound(place: Path) -> None:
     assert found["sound"]
     assert found["worse"] < 1
     assert found["findings"] == []
+
+
+def test_the_weights_are_laid_out_as_their_page_says(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (code,) = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs/weights.md").read_text(), re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(place)
+    page: dict[str, Any] = {}
+    exec(code, page)
+    policy = waypost.Policy.load(place / "runs/bc")
+    low, high = np.array(policy.spec.observation_low), np.array(policy.spec.observation_high)
+    states = np.random.default_rng(0).uniform(low, high, (50, 4)).astype(np.float32)
+    assert page["act"](states) == pytest.approx(policy.act(states), rel=1e-4, abs=1e-2)
