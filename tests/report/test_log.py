@@ -94,15 +94,17 @@ def test_discrete_actions_differ_or_not() -> None:
 
 
 def test_what_cannot_be_compared_is_said(data: Dataset, tmp_path: Path) -> None:
-    planned = plan("bc", tmp_path / "gone.npz", env="none")
+    planned = plan("bc", tmp_path / "gone.npz", env="none", steps=1_000)
     section = log_section(Run(planned, {}, [untrained("bc", data, hidden=(4,))], [], []))
     assert section.words.startswith("The policy cannot be shown beside recorded episodes: ")
     assert "gone.npz" in section.words
+    early = log_section(Run(replace(planned, steps=99), {}, [], [], []))
+    assert early.words == "After fewer than 100 updates there is nothing worth showing beside the log."
 
 
 def test_the_whole_page_of_data_in_memory(data: Dataset, tmp_path: Path) -> None:
     """Such data cannot be read again: the run brings what is shown."""
-    asked: dict[str, Any] = {"steps": 6, "log_every": 2, "hold_out": 0.25, "stop_early": "held_out_policy_loss"}
+    asked: dict[str, Any] = {"steps": 120, "log_every": 40, "hold_out": 0.25, "stop_early": "held_out_policy_loss"}
     run = waypost.train("bc", data, hidden=(4,), learning_rate=10.0, patience=1, **asked)
     page = write_report(run, tmp_path / "page.html").read_text()
     for words in (
@@ -110,10 +112,10 @@ def test_the_whole_page_of_data_in_memory(data: Dataset, tmp_path: Path) -> None
         "Beside the log",
         "on held-out ones",
         "waypost judge RUN",
-        "Stopped at step 4 of 6",
+        "Stopped at step 80 of 120",
     ):
         assert words in page
     rows = re.findall(r"<tr>(.*?)</tr>", page, re.DOTALL)
     cells = [re.findall(r"<td>(.*?)</td>", row) for row in rows]
     assert not [row for row in cells if len(row) > 1 and set(row) == {"\N{EN DASH}"}]
-    assert "no rollouts, 1\N{NO-BREAK SPACE}seed, 4" in page
+    assert "no rollouts, 1\N{NO-BREAK SPACE}seed, 80" in page

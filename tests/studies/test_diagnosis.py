@@ -21,7 +21,8 @@ from waypost.agents.waypoint import Projection, Space
 from waypost.cli import main
 from waypost.data.dataset import Dataset
 from waypost.report.diagnosis import write_diagnosis
-from waypost.studies.diagnosis import Diagnosis, diagnose, nearest
+from waypost.studies.diagnosis import diagnose, nearest
+from waypost.studies.findings import Diagnosis
 from waypost.training.policy import Policy
 
 ROWS, STATES, NEIGHBOURS = 300, 40, 6

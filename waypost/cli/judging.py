@@ -19,9 +19,8 @@ ON_THE_PAGE = ("doubly robust", "unusual actions")
 def show_judgement(judgement: Judgement, to: Screen) -> None:
     """The candidates as a table, best first, and last, next to the prompt, which one to take."""
     rows = [cells(each) for each in judgement.candidates]
-    shown = range(len(HEADER))
-    if to.width < WIDE:
-        shown = [place for place, name in enumerate(HEADER) if name not in ON_THE_PAGE]
+    left_out = ON_THE_PAGE if to.width < WIDE else ()
+    shown = [place for place, name in enumerate(HEADER) if name not in left_out]
     table = Table(title=judgement.data, title_justify="left", title_style="bold")
     for place in shown:
         words = [word for text in (HEADER[place], *(row[place] for row in rows)) for word in text.split()]

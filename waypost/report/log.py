@@ -17,6 +17,8 @@ from waypost.training.runs import Run
 from waypost.training.shown import Picked, Shown, shown_again
 from waypost.types import Doubles
 
+FEWEST = 100
+"""Updates of a policy that has learned anything at all."""
 MOST_ACTIONS, MOST_COLUMNS = 3, 4
 """Columns of actions and of observations that are drawn: those where the policy departs most."""
 THIRDS = ("nearest third", "middle third", "farthest third")
@@ -43,13 +45,19 @@ class LogSection:
 
 def log_section(run: Run) -> LogSection:
     """The first policy of a run beside recorded episodes."""
+    if run.plan.steps < FEWEST:
+        return _words_only(f"After fewer than {FEWEST} updates there is nothing worth showing beside the log.")
     try:
         beside = Beside(run.policy, run.shown or shown_again(run.plan))
     except (WaypostError, OSError) as error:
-        return LogSection(f"The policy cannot be shown beside recorded episodes: {error}.", [], (), None, (), [])
+        return _words_only(f"The policy cannot be shown beside recorded episodes: {error}.")
     return LogSection(
         beside.words(), beside.errors(), beside.episodes(), beside.trends(), beside.expected_header(), beside.expected()
     )
+
+
+def _words_only(words: str) -> LogSection:
+    return LogSection(words, [], (), None, (), [])
 
 
 class Beside:
