@@ -73,7 +73,7 @@ class Run(Summarised):
         if not found and losses:
             names = list(dict.fromkeys(name for each in losses.values() for name in each))
             cells = [(str(seed), *(f"{each[name]:.4g}" for name in names)) for seed, each in losses.items()]
-            return Summary(f"{line}; no simulator, so these are its losses", ("seed", *names), cells)
+            return Summary(line, ("seed", *names), cells)
         rows = [
             (str(each["seed"]), *(number(each[measure], 2) for measure in MEASURES)) for each in self.result["per_seed"]
         ]
