@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 RUN := runs/demo
 
 .PHONY: demo test coverage slow lint types docs audit package package-empty check crosscheck bench bench-waiting \
-	bench-scaling bench-data bench-acting clean
+	bench-scaling bench-data bench-acting bench-watching clean
 
 # Installed again only when what is to be installed has changed.
 $(VENV)/.installed: pyproject.toml
@@ -88,6 +88,10 @@ bench-data: $(VENV)/.installed
 # One action by JAX, onnxruntime and NumPy; a bounded load on `waypost serve`.
 bench-acting: $(VENV)/.installed
 	$(BIN)/python benchmarks/acting.py
+
+# What alarms, held-out losses and tracking cost a training.
+bench-watching: $(VENV)/.installed
+	$(BIN)/python benchmarks/watching.py
 
 clean:
 	rm -rf $(VENV) .venv-d3rlpy build dist docs/_build *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -80,7 +80,7 @@ def test_objects_say_in_short_what_they_are(tmp_path: Path) -> None:
     assert "<p>Dataset &lt;walk&gt;: 60 rows" in data._repr_html_()
     run = waypost.train("bc", data, seeds=2, **SMALL)
     assert repr(run) == "<Run bc on <walk>, 4 steps, seeds 0, 1>"
-    assert "<th>seed</th><th>return</th>" in run._repr_html_()
+    assert "<th>seed</th><th>policy_loss</th>" in run._repr_html_(), "without a simulator: no row of dashes"
     assert repr(run.policy) == "<Policy bc, seed 0: 2 observations, 2 continuous actions>"
     assert "<td>hidden</td><td>(4,)</td>" in run.policy._repr_html_()
     with pytest.raises(WaypostError, match="has no directory"):

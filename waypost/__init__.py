@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from waypost.shipping.export import export as export
     from waypost.studies.adaptation import Adaptation as Adaptation
     from waypost.studies.comparison import Comparison as Comparison
-    from waypost.studies.diagnosis import Diagnosis as Diagnosis, diagnose as diagnose
+    from waypost.studies.diagnosis import diagnose as diagnose
+    from waypost.studies.findings import Diagnosis as Diagnosis
     from waypost.studies.judge.judgement import Judgement as Judgement
     from waypost.studies.judge.judging import judge as judge
     from waypost.training.callbacks import Callback as Callback
@@ -65,7 +66,8 @@ _PLACES = {
     "shipping.export": ("export",),
     "studies.adaptation": ("Adaptation",),
     "studies.comparison": ("Comparison",),
-    "studies.diagnosis": ("Diagnosis", "diagnose"),
+    "studies.diagnosis": ("diagnose",),
+    "studies.findings": ("Diagnosis",),
     "studies.judge.judgement": ("Judgement",),
     "studies.judge.judging": ("judge",),
     "training.callbacks": ("Callback",),

@@ -47,6 +47,8 @@ def train(
     init: str | Path | None = None,
     hold_out: float | None = None,
     keep_best: str | None = None,
+    stop_early: str | None = None,
+    patience: int | None = None,
     out: str | Path | None = None,
     resume: bool = False,
     strict: bool = False,
@@ -69,6 +71,8 @@ def train(
         "init": init,
         "hold_out": hold_out,
         "keep_best": keep_best,
+        "stop_early": stop_early,
+        "patience": patience,
     }
     options = {name: value for name, value in given.items() if value is not None} | settings
     watching = _watching(progress, callbacks)

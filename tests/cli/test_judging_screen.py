@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from waypost.cli.judging import show_judgement, show_losses
-from waypost.console.screen import screen
+from waypost.cli.judging import show_judgement, show_losses, show_run
+from waypost.console.screen import Screen, screen
 from waypost.studies.judge.judgement import Judged, Judgement, difference, estimate
 from waypost.training.plan import plan
 from waypost.training.runs import Run
@@ -39,3 +39,28 @@ def test_a_run_without_a_simulator_shows_its_losses(capsys: pytest.CaptureFixtur
     assert "9" not in shown
     assert "waypost judge RUN" in shown
     assert "--data" not in shown
+
+
+def test_a_narrow_terminal_breaks_no_word(capsys: pytest.CaptureFixture[str]) -> None:
+    members = -100.0 * MEMBERS
+    data = Judged("data", None, value=estimate(members), gain=difference(members, members), members=members, rank=2)
+    better = members + 20.0
+    one = Judged("tank seed 0", "iql", "tank", 0, estimate(better), difference(better, members), members=better, rank=1)
+    judgement = Judgement("log", 9, 90, 0.99, 3.0, 2.5, (one, data), (1,), 0.0)
+    for width, whole in ((80, False), (140, True)):
+        to = Screen()
+        to.width = width
+        show_judgement(judgement, to)
+        shown = capsys.readouterr().out
+        assert "\u2026" not in shown
+        assert ("doubly robust" in " ".join(shown.split())) == whole
+        assert "tank seed 0" in shown
+
+
+def test_a_stopped_run_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    planned = plan("bc", "log.npz", env="none")
+    stopped = {"step": 40, "reason": "held_out_policy_loss was best at step 20, 0.5; 2 rows without a better one"}
+    show_run(Run(planned, {"seconds": 1.0, "stopped": stopped}, [], [], []), screen)
+    shown = " ".join(capsys.readouterr().err.split())
+    assert "stopped at step 40: held_out_policy_loss was best at step 20" in shown
+    assert "\u2503 seed" not in shown

@@ -12,6 +12,7 @@ import pytest
 from waypost.envs.layout import Layout
 from waypost.figures.maps import World
 from waypost.report import page
+from waypost.report.verdict import Verdict
 
 MEASURES = ("return", "score", "success_rate", "episode_length")
 VOID = {"meta", "img", "br", "link", "input", "hr"}
@@ -313,18 +314,22 @@ def test_page_of_a_run_without_a_task_shows_its_last_losses(report: page.Report)
         "policy_loss": np.array([9.0, 8.0, 1.5, 2.5]),
         "held_out_policy_loss": np.array([7.0, 6.0, nan, 3.25]),
     }
-    outline = Outline(page.render_report(replace(report, result=result, worlds=[], evaluations={}, metrics=metrics)))
+    bare = replace(report, result=result, worlds=[], evaluations={}, metrics=metrics)
+    outline = Outline(page.render_report(replace(bare, verdict=Verdict("Not judged.", command="waypost judge RUN"))))
     assert "Held out policy loss" in outline.cells
     at = outline.cells.index("Seed 0")
     assert outline.cells[at : at + 6] == ["Seed 0", "1.5", "7", "Seed 1", "2.5", "3.25"]
     assert "waypost judge" in outline.plain
+    nothing = Outline(page.render_report(replace(bare, metrics={})))
+    assert "no loss was recorded" in nothing.plain
+    assert "Seed 0" not in nothing.cells
 
 
 def test_page_with_the_least_possible(report: page.Report) -> None:
     least = page.Report("t", {"algorithm": "bc", "per_seed": [], "mean": None, "seconds": None}, {"config": None})
     text = Outline(page.render_report(least)).plain
     assert "BC trained without a simulator: no rollouts." in text
-    assert "No seed has a result." in text
+    assert "no loss was recorded" in text
 
 
 def test_maps_with_nothing_to_show_are_left_out(report: page.Report) -> None:

@@ -21,7 +21,8 @@ from waypost.agents.waypoint import Projection, Space
 from waypost.cli import main
 from waypost.data.dataset import Dataset
 from waypost.report.diagnosis import write_diagnosis
-from waypost.studies.diagnosis import Diagnosis, diagnose, nearest
+from waypost.studies.diagnosis import diagnose, nearest
+from waypost.studies.findings import Diagnosis
 from waypost.training.policy import Policy
 
 ROWS, STATES, NEIGHBOURS = 300, 40, 6
@@ -175,12 +176,13 @@ def test_the_nearest_points_are_those_of_a_full_search() -> None:
 
 def test_the_reading_names_the_largest_part() -> None:
     ones = np.ones(4)
-    names = ("guide_distance", "guide_to_data", "data_to_data", "inverse_slope", "executor_slope")
+    names = ("guide_distance", "guide_to_data", "data_to_data", "inverse_slope", "executor_slope", "recorded_gap")
+    names = (*names, "action_spread")
     for largest in ("l1", "l2", "l3"):
         parts = {name: ones * (3 if name == largest else 1) for name in ("l1", "l2", "l3")}
         rest = {"bound": 5 * ones, "gap": ones, "value_gain": -ones}
         words = Diagnosis({**dict.fromkeys(names, ones), **parts, **rest}, 3.0).reading()
-        assert f"The largest is {largest}." in words
+        assert f"the largest is {largest}." in words
         assert "1 below the recorded next states" in words
 
 

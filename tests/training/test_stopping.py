@@ -93,7 +93,7 @@ def fed(stopping: EarlyStopping, *values: float | None) -> list[bool]:
 def test_patience_ends_after_so_many_rows_without_a_better_one() -> None:
     stopping = EarlyStopping("score", patience=2)
     assert fed(stopping, 1.0, 3.0, 2.0, None, 4.0, 4.0, 3.0) == [False] * 6 + [True]
-    assert stopping.wants_stop() == "score was best at step 4, 4"
+    assert stopping.wants_stop() == "score was best at step 4, 4; 2 rows without a better one"
     assert fed(EarlyStopping("score", patience=2, better="lower"), 3.0, 2.0, 2.0, 5.0) == [False, False, False, True]
     assert fed(EarlyStopping("score", patience=1, least=0.5), 1.0, 1.4) == [False, True]
     assert fed(EarlyStopping("loss", patience=2, better="lower"), 0.0, 0.0, 0.0) == [False, False, True]

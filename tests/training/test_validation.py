@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ from samples import walk
 import waypost
 from waypost.agents.bc import BC, Config
 from waypost.data.dataset import Dataset
-from waypost.errors import WaypostError
+from waypost.errors import InterruptedRun, WaypostError
+from waypost.training.callbacks import Callback
 from waypost.training.loop import Learner
-from waypost.training.validation import HeldOut, best_rows
+from waypost.training.validation import HeldOut, Stalled, best_rows
 
 OPTIONS: dict[str, Any] = {"hidden": (8,), "batch_size": 16, "learning_rate": 0.05}
 
@@ -93,6 +95,12 @@ def test_the_lowest_row_of_each_seed_is_found() -> None:
         ({"hold_out": 0.99}, "cannot be split"),
         ({"hold_out": 0.1, "stream": "always"}, "cannot be split; hold out a file of its own"),
         ({"keep_best": "policy_loss"}, "keep_best needs a run directory"),
+        ({"stop_early": "held_out_policy_loss"}, "stop_early needs episodes to measure on: .* --hold-out 0.1"),
+        (
+            {"stop_early": "policy_loss", "hold_out": 0.25},
+            "stop_early must be a held-out loss, one of held_out_policy_loss; got 'policy_loss'",
+        ),
+        ({"patience": 0}, "patience must be 1 or more, got 0"),
         ({"keep_best": "no_such", "out": "run"}, "must be a column of metrics.csv, one of policy_loss; got 'no_such'"),
     ],
 )
@@ -109,3 +117,54 @@ def test_early_stopping_can_watch_them(data: Dataset) -> None:
     stop = waypost.EarlyStopping("held_out_policy_loss", 1, better="lower", least=1e6)
     run = waypost.train("bc", data, steps=20, log_every=5, hold_out=0.25, callbacks=[stop], **OPTIONS)
     assert run.result["stopped"]["step"] == 10
+
+
+STALLED: dict[str, Any] = {"steps": 60, "log_every": 5, "seeds": 2, "hold_out": 0.25, **OPTIONS}
+
+
+def first_stall(run: waypost.Run, patience: int) -> int:
+    """The step at which the mean of the held-out losses had not fallen so many rows in a row."""
+    losses = [row["held_out_policy_loss"] for row in run.metrics]
+    means = [sum(pair) / 2 for pair in zip(losses[::2], losses[1::2], strict=True)]
+    rows = range(patience, len(means))
+    return 5 + 5 * next(
+        row for row in rows if min(means[row - patience + 1 : row + 1]) >= min(means[: row - patience + 1])
+    )
+
+
+def test_a_training_stops_early_where_a_held_out_loss_no_longer_falls(run: waypost.Run, data: Dataset) -> None:
+    step = first_stall(run, 2)
+    assert 15 <= step < 60
+    stopped = waypost.train("bc", data, stop_early="held_out_policy_loss", patience=2, **STALLED)
+    assert stopped.result["stopped"]["step"] == step == stopped.metrics[-1]["step"]
+    assert "held_out_policy_loss was best at step" in stopped.result["stopped"]["reason"]
+    assert "2 rows without a better one" in stopped.result["stopped"]["reason"]
+
+
+def test_a_resumed_training_stops_where_an_uninterrupted_one_does(
+    run: waypost.Run, data: Dataset, tmp_path: Path
+) -> None:
+    step, out = first_stall(run, 2), tmp_path / "run"
+
+    class Interrupt(Callback):
+        def advance(self, stage: str, step_now: int) -> None:
+            if step_now == step - 5:
+                signal.raise_signal(signal.SIGINT)
+
+    asked: dict[str, Any] = {"stop_early": "held_out_policy_loss", "patience": 2, "out": out, **STALLED}
+    with pytest.raises(InterruptedRun):
+        waypost.train("bc", data, callbacks=[Interrupt()], **asked)
+    resumed = waypost.train("bc", data, resume=True, **asked)
+    assert resumed.result["stopped"]["step"] == step
+    # Stopped, but its result not yet written: it must not learn on.
+    (out / "result.json").unlink()
+    assert waypost.train("bc", data, resume=True, **asked).result["stopped"] == resumed.result["stopped"]
+
+
+def test_only_the_last_stage_counts() -> None:
+    stalled = Stalled("held_out_q_loss", 1, "policy", ["held_out_q_loss"])
+    for step, stage, loss in ((1, "value", 1.0), (2, "value", 2.0), (3, "policy", 5.0), (4, "policy", 4.0)):
+        stalled.logged(step, [{"stage": stage, "held_out_q_loss": loss}])
+        assert not stalled.wants_stop()
+    stalled.logged(5, [{"stage": "policy", "held_out_q_loss": 4.0}])
+    assert stalled.wants_stop() == "held_out_q_loss was best at step 4, 4; 1 row without a better one"

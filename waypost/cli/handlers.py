@@ -35,8 +35,8 @@ def _finite(value: Any) -> Any:
 def run_train(
     planned: Any, out: Path, resume: bool, as_json: bool, track: tuple[Any, ...] = (), strict: bool = False
 ) -> None:
-    from waypost.cli.judging import show_losses
-    from waypost.cli.screen import results, show
+    from waypost.cli.judging import show_run
+    from waypost.cli.screen import results
     from waypost.console.bar import TrainingBar
     from waypost.training.alarms import Strict
     from waypost.training.callbacks import Callbacks
@@ -47,10 +47,7 @@ def run_train(
     watching = Callbacks(TrainingBar(), *more, *([Strict()] if strict else []))
     run = execute(planned, planned.data, out, resume, watching)
     with results(as_json) as to:
-        if planned.task is None:
-            show_losses(run, to)
-        else:
-            show(run.result, to)
+        show_run(run, to)
         to.tell(f"report: {out / 'report.html'}")
     _print_json(as_json, run.result)
 
@@ -149,7 +146,8 @@ def run_report(command: options.Report) -> None:
 
 
 def run_adapt(command: options.Adapt) -> None:
-    from waypost.cli.screen import results, show
+    from waypost.cli.judging import show_run
+    from waypost.cli.screen import results
     from waypost.console.bar import TrainingBar
     from waypost.studies.adaptation import adapt
 
@@ -160,7 +158,7 @@ def run_adapt(command: options.Adapt) -> None:
     reading = replace(command, pipeline=replace(command.pipeline, reward=None)).reading
     adapted = adapt(**{**given, **reading, "reward": reward, "out": out}, callback=TrainingBar())
     with results(command.json) as to:
-        show(adapted.run.result, to)
+        show_run(adapted.run, to)
         to.tell(adapted.words())
         to.tell(f"report: {out / 'report.html'}")
     _print_json(command.json, adapted.to_json())
@@ -188,6 +186,7 @@ def run_judge(command: options.Judge) -> None:
     from waypost.console.screen import counting_bar
     from waypost.files import writable
     from waypost.report.judge import write_judgement
+    from waypost.report.verdict import keep_verdicts
     from waypost.studies.judge.judging import judge
 
     writable(command.out / "judge.html")
@@ -196,9 +195,12 @@ def run_judge(command: options.Judge) -> None:
     with counting_bar("updates of the evaluators") as progress:
         found = judge(command.runs, **asked, progress=progress)
     write_judgement(found, command.out)
+    judged = keep_verdicts(found)
     with results(command.json) as to:
         show_judgement(found, to)
         to.tell(f"page: {command.out / 'judge.html'}")
+        for run in judged:
+            to.tell(f"on the page of the run: waypost report {run}")
     _print_json(command.json, found.to_json())
 
 

@@ -15,7 +15,7 @@ from waypost.statistics import spread, spread_name
 
 if TYPE_CHECKING:
     from waypost.studies.comparison import Comparison
-    from waypost.studies.diagnosis import Diagnosis
+    from waypost.studies.findings import Diagnosis
 
 
 def show(outcome: dict[str, Any], to: Screen) -> None:

@@ -38,14 +38,16 @@ def by_seed(table: Table, name: str) -> tuple[Floats, Floats]:
     return steps, found
 
 
-def draw_seeds(axes: Axes, steps: Floats, values: Floats, marker: str = "") -> None:
+def draw_seeds(
+    axes: Axes, steps: Floats, values: Floats, marker: str = "", colour: str = INK, label: str | None = None
+) -> None:
     """Draw the mean over seeds, and their range where there are several."""
     several = len(values) > 1
     if several:
         low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
-        axes.fill_between(steps, low, high, color=INK, alpha=0.18, lw=0, label="range")
-    label = "mean" if several else "one seed"
-    axes.plot(steps, np.nanmean(values, axis=0), color=INK, lw=1.5, marker=marker, ms=4, label=label)
+        axes.fill_between(steps, low, high, color=colour, alpha=0.18, lw=0, label=None if label else "range")
+    label = label or ("mean" if several else "one seed")
+    axes.plot(steps, np.nanmean(values, axis=0), color=colour, lw=1.5, marker=marker, ms=4, label=label)
 
 
 def curve_column(evaluations: Table) -> str | None:
@@ -105,6 +107,21 @@ def metric_curves(metrics: Table, names: Sequence[str] | None = None, columns: i
         text_rows = _mark_stages(axes, stages, last) if len(stages) > 1 else 0
         step_axis(axes, last)
         axes.set_title(name, loc="left", pad=4 + 10 * text_rows, parse_math=False)
+    return figure
+
+
+@STYLED
+def loss_curves(metrics: Table, learned: str, held_out: str, ended: float | None = None) -> Figure:
+    """A loss on the rows that are learned from and on those that are held out; `ended`: where training was stopped."""
+    figure, axes = new_axes(4.8, 3.0)
+    for name, colour, label in ((learned, "#8a8f94", "learned from"), (held_out, INK, "held out")):
+        steps, values = by_seed(metrics, name)
+        draw_seeds(axes, steps, values, "o" if len(steps) == 1 else "", colour, label)
+    if ended is not None:
+        axes.axvline(ended, color="#d55e00", lw=1, ls="--", label="stopped")
+    step_axis(axes, float(np.max(metrics["step"])))
+    axes.set_ylabel(learned, parse_math=False)
+    figure.legend(loc="outside upper center", ncols=3, frameon=False)
     return figure
 
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from waypost.figures import INK, STYLED, new_figure, to_png, to_svg
 from waypost.files import table, write_bytes, write_json, write_text
-from waypost.studies.diagnosis import Diagnosis
+from waypost.studies.findings import Diagnosis
 
 PARTS = {
     "l1": ("l1\nguide beyond\nthe data", "#0072b2"),

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -19,6 +19,10 @@ from waypost.figures import AXIS_LABELS, curves, maps, to_png, to_svg
 from waypost.figures.curves import Table
 from waypost.figures.maps import World
 from waypost.statistics import spread, spread_name
+
+if TYPE_CHECKING:
+    from waypost.report.log import LogSection
+    from waypost.report.verdict import Verdict
 
 DASH = "\N{EN DASH}"
 SPACE = "\N{NO-BREAK SPACE}"
@@ -31,7 +35,9 @@ template = _PAGES.get_template
 """A page by name, to fill in; what goes into it is escaped."""
 MEASURES = ("return", "score", "success_rate", "episode_length")
 EVALUATION = "Final evaluation of each seed, and over seeds."
-LOSSES = "There was no simulator: the last losses of each seed. How good the policies are, `waypost judge` can say."
+LOSSES = "There was no simulator: the last losses of each seed. A low loss is a network that fits, not a good policy."
+HELD_OUT = "held_out_"
+"""How the names of losses on held-out episodes begin."""
 STATISTICS = {"mean": "Mean", "std": "Standard deviation", "iqm": "Interquartile mean (IQM)"}
 
 
@@ -54,6 +60,10 @@ class Report:
     """What the columns of observations and actions are called, where known."""
     worlds: Sequence[tuple[str, World]] = ()
     """Maps of a 2-D task, each with the words its captions begin with."""
+    log: LogSection | None = None
+    """The policy beside the log, where there was no simulator."""
+    verdict: Verdict | None = None
+    """What is known of how good it is, where there was no simulator."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +79,10 @@ def render_report(report: Report) -> str:
     result, docs, settings = report.result, report.field_docs, dict(report.config)
     fields = _flatten(settings.pop("config", None) or {})
     losses = {} if result.get("task") is not None else _last_losses(report.metrics)
+    pairs = [name for name in report.metrics if f"{HELD_OUT}{name}" in report.metrics]
+    shown_above = {*pairs, *(f"{HELD_OUT}{name}" for name in pairs)}
+    others = {name: column for name, column in report.metrics.items() if name not in shown_above}
+    known = result.get("task") is not None or any(map(_present, (result.get("mean") or {}).values()))
     seed_rows = [_row(f"Seed {row.get('seed', DASH)}", row) for row in result.get("per_seed") or ()]
     statistic_rows = [*(_row(label, result.get(key) or {}) for key, label in STATISTICS.items()), _spread(result)]
     return template("run.html").render(
@@ -81,11 +95,15 @@ def render_report(report: Report) -> str:
         measures=list(losses) or MEASURES,
         alarms=[(f"step {each['step']}, seed {each['seed']}", each["text"]) for each in result.get("alarms") or ()],
         result_caption=LOSSES if losses else EVALUATION,
-        seed_rows=_loss_rows(losses, report.metrics) if losses else seed_rows,
+        seed_rows=_loss_rows(losses, report.metrics) if losses else seed_rows if known else [],
         statistic_rows=[] if losses else statistic_rows,
+        stopped=_stopped(result),
+        verdict=report.verdict,
+        log=report.log,
         maps=[_maps(prefix, world) for prefix, world in report.worlds],
         curve=_curve(report.evaluations),
-        metrics=_metrics(report.metrics),
+        losses=[_loss(report.metrics, name, result) for name in pairs],
+        metrics=_metrics(others),
         settings=list(_flatten(settings)),
         fields=[(name, value, docs.get(name) or docs.get(name.split(".")[0]) or DASH) for name, value in fields],
         seconds=_number(result.get("seconds"), 1),
@@ -99,7 +117,7 @@ def _last_losses(metrics: Table) -> dict[str, dict[Any, float]]:
     for name in (name for name in metrics if name.endswith("_loss")):
         pairs = zip(metrics["seed"], np.asarray(metrics[name], float), strict=True)
         found[name] = {seed: value for seed, value in pairs if _present(value)}
-    return found
+    return {name: values for name, values in found.items() if values}
 
 
 def _loss_rows(losses: Mapping[str, Mapping[Any, float]], metrics: Table) -> list[tuple[str, list[str]]]:
@@ -107,7 +125,7 @@ def _loss_rows(losses: Mapping[str, Mapping[Any, float]], metrics: Table) -> lis
         return DASH if value is None else f"{value:.4g}"
 
     seeds = dict.fromkeys(metrics["seed"])
-    return [(f"Seed {seed}", [cell(each.get(seed)) for each in losses.values()]) for seed in seeds]
+    return [(f"Seed {seed:g}", [cell(each.get(seed)) for each in losses.values()]) for seed in seeds]
 
 
 def summary(report: Report) -> str:
@@ -128,7 +146,8 @@ def summary(report: Report) -> str:
     else:
         says = f"{name} trained without a simulator: no rollouts"
     details = [f"{seeds}{SPACE}seed{'' if seeds == 1 else 's'}"] if seeds else []
-    details += [f"{_number(result['steps'], 0)}{SPACE}steps"] if _present(result.get("steps")) else []
+    steps = (result.get("stopped") or result).get("step", result.get("steps"))
+    details += [f"{_number(steps, 0)}{SPACE}steps"] if _present(steps) else []
     details += [_duration(result["seconds"])] if _present(result.get("seconds")) else []
     return ", ".join([says, *details]) + "."
 
@@ -225,6 +244,22 @@ def _curve(evaluations: Table) -> Picture | None:
     spread = f"mean of {seeds} seeds, with their range" if seeds > 1 else "one seed"
     alt = f"Line chart of {label} against the training step, {spread}."
     return picture(curves.learning_curve(evaluations, column), f"Evaluation during training: {label}, {spread}.", alt)
+
+
+def _stopped(result: Mapping[str, Any]) -> str:
+    """Where and why it ended before its last step, if it did."""
+    stopped = result.get("stopped")
+    if not stopped:
+        return ""
+    planned = f" of {result['steps']}" if result.get("steps") else ""
+    return f"Stopped at step {stopped['step']}{planned}: {stopped['reason']}."
+
+
+def _loss(metrics: Table, name: str, result: Mapping[str, Any]) -> Picture:
+    ended = (result.get("stopped") or {}).get("step")
+    figure = curves.loss_curves(metrics, name, f"{HELD_OUT}{name}", ended)
+    words = f"{name} on the rows that were learned from and on held-out ones"
+    return picture(figure, f"{words}.", f"Line chart of {words} against the training step.")
 
 
 def _metrics(metrics: Table) -> list[Picture]:

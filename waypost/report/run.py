@@ -16,7 +16,9 @@ from waypost.errors import WaypostError
 from waypost.figures.curves import as_table
 from waypost.figures.maps import World
 from waypost.files import write_text
+from waypost.report.log import log_section
 from waypost.report.page import Report, render_report
+from waypost.report.verdict import verdict_of
 from waypost.training.evaluation import MEASURES, rollouts as run_episodes
 from waypost.training.policy import Policy
 from waypost.training.runs import Run
@@ -43,6 +45,8 @@ def write_report(run: Run, path: Path) -> Path:
         evaluations=as_table(run.evaluations) or {name: np.array([]) for name in ("step", "seed", *MEASURES)},
         names=[(side, ", ".join(getattr(run.policy.spec, f"{side}_names"))) for side in ("observation", "action")],
         worlds=worlds(run.policy, TASKS[plan.task], plan.evaluation) if plan.task in TASKS else (),
+        log=log_section(run) if plan.task is None else None,
+        verdict=verdict_of(run) if plan.task is None else None,
     )
     write_text(path, render_report(report))
     return path

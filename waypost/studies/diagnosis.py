@@ -23,10 +23,7 @@ coordinates only (`waypoint`) leaves the rest of a state as it is: next states a
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -45,75 +42,14 @@ from waypost.data.roles import Columns
 from waypost.data.sources import load
 from waypost.errors import WaypostError
 from waypost.schema import conform
+from waypost.studies.findings import Diagnosis
 from waypost.training.plan import read_plan
 from waypost.training.policy import Policy, load_policies
 from waypost.types import Convention
 
 Floats = np.ndarray
-_TEXTS = tomllib.loads((files(__package__) / "diagnosis.toml").read_text("utf-8"))
-MEANINGS: dict[str, str] = _TEXTS["meanings"]
-"""What is measured for each state, by name."""
-ADVICE: dict[str, str] = _TEXTS["advice"]
-"""What to do where this part of the bound is the largest."""
-
 MOST = {"states": 100_000, "neighbours": 1_000, "reference": 1_000_000}
 """More tells no more, and would take all memory."""
-
-
-@dataclass(frozen=True, eq=False)
-class Diagnosis:
-    """What was measured: a number per state for each name of MEANINGS."""
-
-    measures: dict[str, Floats]
-    inverse_temperature: float
-    """What the guide was trained with."""
-
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        """A line per measure: mean, median, 95th percentile and largest."""
-        return [
-            {
-                "measure": name,
-                "mean": float(values.mean()),
-                "median": float(np.median(values)),
-                "p95": float(np.quantile(values, 0.95)),
-                "largest": float(values.max()),
-                "meaning": MEANINGS[name],
-            }
-            for name, values in self.measures.items()
-        ]
-
-    @property
-    def near(self) -> float:
-        """The share of goals as near to a recorded next state as these are to each other."""
-        return float(np.mean(self.measures["guide_to_data"] <= self.measures["data_to_data"]))
-
-    @property
-    def holds(self) -> float:
-        """The share of states where the gap is within the bound."""
-        return float(np.mean(self.measures["gap"] <= self.measures["bound"]))
-
-    def to_json(self) -> dict[str, Any]:
-        about = {"states": len(self.measures["gap"]), "inverse_temperature": self.inverse_temperature}
-        return {**about, "near": self.near, "holds": self.holds, "measures": self.rows}
-
-    def reading(self) -> str:
-        """The same in words."""
-        mean = {row["measure"]: row["mean"] for row in self.rows}
-        parts = {name: mean[name] for name in ("l1", "l2", "l3")}
-        largest = max(parts, key=lambda name: parts[name])
-        return (
-            f"The three parts of the bound are, on average over {len(self.measures['gap'])} states, "
-            f"l1 = {parts['l1']:.3g} (the guide goes beyond the data), "
-            f"l2 = {parts['l2']:.3g} (its aim is not the best recorded one) and "
-            f"l3 = {parts['l3']:.3g} (the executor's own error); actions lie between -1 and 1. "
-            f"The largest is {largest}. {ADVICE[largest]} "
-            f"Measured directly, the agent's action is {mean['gap']:.3g} away from the best recorded one, "
-            f"and the bound holds in {self.holds:.0%} of the states. "
-            f"{self.near:.0%} of the guide's goals lie as near to a recorded state as these lie to each other. "
-            f"V puts them {abs(mean['value_gain']):.3g} {'above' if mean['value_gain'] >= 0 else 'below'} "
-            "the recorded next states."
-        )
 
 
 def diagnose(
@@ -161,7 +97,13 @@ def diagnose(
         )
     dataset = learning_rewards(dataset, rewards or "recorded", config.discount)
     measures = _measured(agent, config, dataset, states, neighbours, reference, seed)
-    return Diagnosis(measures, config.inverse_temperature)
+    widths = np.where(dataset.observation_moments[1] > 0, dataset.observation_moments[1], 1.0)
+    return Diagnosis(
+        measures,
+        config.inverse_temperature,
+        {"observation_scaling": config.observation_scaling},
+        float(widths.max() / widths.min()),
+    )
 
 
 def _with_all_parts(policy: Policy) -> tuple[GuidedAgent, Any]:
@@ -236,6 +178,8 @@ def _measured(
         **parts,
         "bound": parts["l1"] + parts["l2"] + parts["l3"],
         "gap": _length(taken - best),
+        "recorded_gap": _length(scaled_actions[asked] - best),
+        "action_spread": _length(scaled_actions[asked] - scaled_actions[known].mean(axis=0)),
         "value_gain": np.asarray(agent.value(jnp.asarray(goals))) - values[: len(asked)],
     }
     return {name: np.asarray(numbers, np.float64) for name, numbers in measures.items()}

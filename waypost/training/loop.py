@@ -84,6 +84,8 @@ class Learner:
         self.algorithm = algorithm
         self.seeds = tuple(seeds)
         self.step = 0
+        self.metrics_of: dict[str, list[str]] = {}
+        """What each stage reports, by its name, once `metric_names` has looked."""
         self.source = columns if isinstance(columns, Stream) else Whole(columns)
         self._programs = _programs(algorithm)
         devices = learning_devices()
@@ -176,7 +178,8 @@ class Learner:
             chunk = self._programs.chunk(stage, first(stage), len(lane.seeds))
             traced = chunk.trace(lane.state, lane.keys, np.int32(0), columns, np.int32(1))
             check_update(traced.jaxpr)
-            names |= dict.fromkeys(sorted(traced.out_info[1]))
+            self.metrics_of[stage.name] = sorted(traced.out_info[1])
+            names |= dict.fromkeys(self.metrics_of[stage.name])
         return list(names)
 
     # -- looking in, saving, restoring ----------------------------------------------------------

@@ -60,6 +60,10 @@ class Plan(Generic[Config]):
     """Share of the episodes to keep from learning: losses on them are logged, and `waypost judge` uses them."""
     keep_best: str | None = None
     """Also keep, in RUN/best, the agents with the lowest of this column of metrics.csv: held_out_policy_loss, ..."""
+    stop_early: str | None = None
+    """End the training once this held-out loss has not fallen for --patience rows: held_out_policy_loss, ..."""
+    patience: int = 10
+    """Rows of metrics.csv that --stop-early waits for a lower loss."""
     stream: Choice = "auto"
     """Read the data from the disk in shuffled parts while training; auto: only if they would not fit in memory."""
     evaluation: Fixed[Protocol]
@@ -71,13 +75,15 @@ class Plan(Generic[Config]):
 
     def __post_init__(self) -> None:
         conform_fields(self)
-        for name, least in (("steps", 0), ("log_every", 1)):
+        for name, least in (("steps", 0), ("log_every", 1), ("patience", 1)):
             if getattr(self, name) < least:
                 raise WaypostError(f"{name} must be {least} or more, got {getattr(self, name)}")
             if getattr(self, name) > COUNTER:
                 raise WaypostError(f"{name} must be {COUNTER} or less, got {getattr(self, name)}")
         if not 0 <= self.hold_out < 1:
             raise WaypostError(f"hold_out must be in [0, 1), got {self.hold_out:g}")
+        if self.stop_early and not self.hold_out:
+            raise WaypostError("stop_early needs episodes to measure on: hold some out with --hold-out 0.1")
         check_seeds(self.seeds)
 
     @property

@@ -33,6 +33,7 @@ from waypost.training.evaluation import MEASURES, rollouts
 from waypost.training.plan import Plan, read_plan
 from waypost.training.policy import Policy, load_policies
 from waypost.training.records import read_config, read_result
+from waypost.training.shown import Shown
 from waypost.training.state import identity, load_tables
 from waypost.types import Count
 
@@ -50,6 +51,8 @@ class Run(Summarised):
     evaluations: list[dict[str, Any]]
     """Rows of evaluations.csv."""
     directory: Path | None = None
+    shown: Shown | None = None
+    """Some recorded episodes for its page; None where there is a simulator, or it was read back."""
 
     @property
     def policy(self) -> Policy:
@@ -66,6 +69,11 @@ class Run(Summarised):
         plan, mean = self.plan, self.result["mean"]
         found = [f"{name.replace('_', ' ')} {mean[name]:.2f}" for name in MEASURES if mean[name] is not None]
         line = f"Run {plan.algorithm} on {plan.data}, {plan.steps} steps, seeds {', '.join(map(str, plan.seeds[:10]))}"
+        losses = last_losses(self.metrics)
+        if not found and losses:
+            names = list(dict.fromkeys(name for each in losses.values() for name in each))
+            cells = [(str(seed), *(f"{each[name]:.4g}" for name in names)) for seed, each in losses.items()]
+            return Summary(line, ("seed", *names), cells)
         rows = [
             (str(each["seed"]), *(number(each[measure], 2) for measure in MEASURES)) for each in self.result["per_seed"]
         ]
@@ -176,3 +184,12 @@ def last_evaluations(evaluations: list[dict[str, Any]], planned: Plan[Any]) -> l
         }
         per_seed.append({"seed": seed, **means})
     return per_seed
+
+
+def last_losses(metrics: list[dict[str, Any]]) -> dict[int, dict[str, float]]:
+    """The last number of each seed in every column of losses, those on held-out episodes among them."""
+    last: dict[int, dict[str, float]] = {}
+    for row in metrics:
+        losses = {name: value for name, value in row.items() if name.endswith("_loss") and value is not None}
+        last.setdefault(row["seed"], {}).update(losses)
+    return {seed: losses for seed, losses in last.items() if losses}

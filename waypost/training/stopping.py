@@ -45,7 +45,8 @@ class EarlyStopping(Callback):
     def wants_stop(self) -> str:
         if self.waited < self.patience or self.best is None:
             return ""
-        return f"{self.measure} was best at step {self.best_step}, {self.sign * self.best:.4g}"
+        best = f"{self.measure} was best at step {self.best_step}, {self.sign * self.best:.4g}"
+        return f"{best}; {self.waited} row{'s' if self.waited > 1 else ''} without a better one"
 
     def _look(self, step: int, values: list[float | None]) -> None:
         numbers = [value for value in values if value is not None]

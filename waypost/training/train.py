@@ -45,6 +45,7 @@ def train(
     config, or single settings of the algorithm by name (tau=0.9)
     hold_out    share of the episodes to keep from learning; losses on them are logged, and `judge` uses them
     keep_best   a column of metrics.csv: the agents with the lowest of it are kept too, in best/
+    stop_early  a held-out loss: training ends once it has not fallen for `patience` (10) rows of metrics.csv
     out         the run directory; without one nothing is written
     resume      continue with what the directory holds: an unfinished run, a finished one, or nothing yet
     strict      make errors of alarms (docs/defaults.md)

@@ -30,7 +30,7 @@ from waypost.files import table, write_json, write_text
 from waypost.resources import cores, device_memory, enough_memory
 from waypost.training.alarms import Alarms, described, reach
 from waypost.training.beside import Evaluations
-from waypost.training.callbacks import Callback
+from waypost.training.callbacks import Callback, Callbacks
 from waypost.training.compilation import keep_programs
 from waypost.training.defaults import fitted
 from waypost.training.directory import Claim, blaming_the_directory, claimed
@@ -43,8 +43,9 @@ from waypost.training.plan import Plan, same_plan
 from waypost.training.policy import Policy, blank, missing_parts, save_policies
 from waypost.training.records import read_config
 from waypost.training.runs import Run, last_evaluations, load_run, result
+from waypost.training.shown import Shown, reward_scale, some_episodes
 from waypost.training.state import identity, load_state, save_state
-from waypost.training.validation import Best, HeldOut, split
+from waypost.training.validation import Best, HeldOut, Stalled, split
 
 CHECKPOINT_SECONDS = 30.0
 """A checkpoint is written at every evaluation and stage end, and at least this often."""
@@ -112,7 +113,8 @@ class _Training:
         chosen = able(dataset, planned.algorithm, self.streamed).load()
         # Rewards are rewritten for the whole set: that takes all of its returns, and a window has only some.
         rewarded = learning_rewards(dataset, planned.convention, getattr(planned.config, "discount", 0.99))
-        columns, self.spec = self._columns(chosen, rewarded)
+        scale = reward_scale(dataset, rewarded, planned.convention)
+        columns, self.spec = self._columns(chosen, rewarded, scale)
         for doubt in doubts(some):
             callback.note(f"warning: {doubt}")
         self.alarms = Alarms(planned.config, some, reach(rewarded, getattr(planned.config, "discount", 1.0)))
@@ -147,6 +149,12 @@ class _Training:
         self.metric_names = self.learner.metric_names(lambda stage: self._steps(stage, 0))
         self.metric_names += self.validation.names(self.metric_names) if self.validation else []
         self.best = Best(planned.keep_best, self.metric_names, directory) if planned.keep_best else None
+        self.stalled: Stalled | None = None
+        if planned.stop_early and self.validation:
+            last = self.algorithm.stages[-1].name
+            known = self.validation.names(self.learner.metrics_of[last])
+            self.stalled = Stalled(planned.stop_early, planned.patience, last, known)
+            self.callback = Callbacks(callback, self.stalled)
 
     def _stream_choice(self) -> Choice:
         """What was asked for; a run that has begun continues as it began, however much memory there is today."""
@@ -155,11 +163,15 @@ class _Training:
         with blaming_the_directory():
             return "always" if read_config(self.directory).get("streamed", False) else "never"
 
-    def _columns(self, chosen: type[Algorithm], dataset: Dataset) -> tuple[Arrays | Stream, Spec]:
+    def _columns(self, chosen: type[Algorithm], dataset: Dataset, scale: float | None) -> tuple[Arrays | Stream, Spec]:
         """What the learner draws from, and what its agents must know of it."""
         config = self.plan.config
         dataset, held = split(dataset, self.plan.hold_out, self.streamed)
         self.held_out = None if held is None else chosen.prepare(config, held)[0]
+        self.shown: Shown | None = None
+        if self.task is None:
+            seen = held or (sample(dataset) if self.streamed else dataset)
+            self.shown = some_episodes(seen, held is not None, scale)
         if not self.streamed:
             return chosen.prepare(config, dataset)
         like, spec = chosen.prepare(config, sample(dataset))
@@ -241,12 +253,15 @@ class _Training:
         if not self.callback.may_stop:
             return
         self._take_evaluation(wait=True)
-        reason = self.callback.wants_stop()
+        if self._stop(self.callback.wants_stop()) and stage is self.algorithm.stages[-1]:
+            self._evaluate(last=True)
+
+    def _stop(self, reason: str) -> bool:
+        """End here if there is a reason."""
         if reason:
             self.stopped = {"step": self.learner.step, "reason": reason}
             self.callback.note(f"stopped at step {self.learner.step}: {reason}")
-            if stage is self.algorithm.stages[-1]:
-                self._evaluate(last=True)
+        return bool(reason)
 
     def _log(self, stage: Stage, means: dict[str, np.ndarray]) -> None:
         means = means | (self.validation.measure(stage, self.learner) if self.validation else {})
@@ -291,6 +306,10 @@ class _Training:
         self.metrics, self.evaluations, self.seconds = record["metrics"], record["evaluations"], record["seconds"]
         self.alarms.raised += record.get("alarms", [])
         self.saved = self.learner.step
+        if self.stalled is not None:
+            self.stalled.recall(self.metrics)
+            if self.learner.step < sum(stage.steps for stage in self.algorithm.stages):
+                self._stop(self.stalled.wants_stop())
 
     @contextmanager
     def _saying_what_is_saved(self) -> Iterator[None]:
@@ -344,7 +363,7 @@ class _Training:
         outcome |= {} if self.best is None else {"best": self.best.record(self.metrics)}
         if self.warm:
             outcome["warm_start"] = kept_behaviour(planned, policies[0], self.callback.note)
-        run = Run(planned, outcome, policies, self.metrics, self.evaluations, self.directory)
+        run = Run(planned, outcome, policies, self.metrics, self.evaluations, self.directory, self.shown)
         if self.directory is not None:
             self.save()
             with self._saying_what_is_saved():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
 from waypost.training.loop import Learner
 from waypost.training.policy import Policy, load_policies, save_policies
+from waypost.training.stopping import EarlyStopping
 
 ROWS = 2048
 """Rows the losses are taken on, or those of one batch if it has more; the same each time."""
@@ -67,6 +69,32 @@ class HeldOut:
             return {name: values.mean() for name, values in jax.lax.map(one, batches).items()}
 
         return jax.jit(losses)
+
+
+class Stalled(EarlyStopping):
+    """Ends a training once a held-out loss has not fallen so many rows in a row.
+
+    Only the last stage counts: an agent that misses parts would be of no use.
+    """
+
+    def __init__(self, column: str, patience: int, stage: str, known: list[str]):
+        """`known` are the held-out losses of the last stage."""
+        if column not in known:
+            raise WaypostError(f"stop_early must be a held-out loss, one of {', '.join(known)}; got {column!r}")
+        super().__init__(column, patience, better="lower")
+        self.stage = stage
+
+    def logged(self, step: int, rows: list[dict[str, Any]]) -> None:
+        if rows[0]["stage"] == self.stage:
+            super().logged(step, rows)
+
+    def recall(self, metrics: list[dict[str, Any]]) -> None:
+        """Take note of the rows that a run had before it was resumed."""
+        for step, rows in groupby(metrics, key=lambda row: row["step"]):
+            self.logged(step, list(rows))
+
+    def evaluated(self, step: int, rows: list[dict[str, Any]]) -> None:
+        """Losses are no part of an evaluation."""
 
 
 class Best:
