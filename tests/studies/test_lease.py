@@ -50,7 +50,8 @@ def test_one_holds_it_and_nothing_is_left(place: Path) -> None:
 def test_it_says_how_far_the_work_is(place: Path) -> None:
     with leased(place) as lease:
         assert lease is not None
-        lease.beat(30, 100)
+        lease.is_at(30, 100)
+        lease.beat()
         lease.beat()
         found = holder_of(place)
         assert found is not None

@@ -80,6 +80,7 @@ def run_compare(command: options.Compare) -> None:
         settings=read_settings(command.settings) if command.settings else None,
         **command.reading,
         callback=TrainingBar(),
+        runner=command.scale.runner(),
     )
     write_comparison(comparison, command.out)
     with results(command.json) as to:
@@ -97,13 +98,15 @@ def run_paper(command: options.Paper) -> None:
     from waypost.studies.paper.run import changes, finished, run
 
     if command.name != "list":
-        asked = {name: value for name, value in vars(command).items() if name not in ("json", "algos", "evaluation")}
+        left_out = ("json", "algos", "evaluation", "scale")
+        asked = {name: value for name, value in vars(command).items() if name not in left_out}
         record = run(
             **asked,
             algorithms=command.algos,
             evaluation=command.evaluation.given,
             callback=TrainingBar(),
             counting=counting_bar,
+            runner=command.scale.runner() if command.scale != options.ScaleOptions() else None,
         )
         write_gallery(command.out)
         with results(command.json) as to:

@@ -18,6 +18,7 @@ from waypost.cli.common import (
     Place as Place,
     reading_of as reading_of,
 )
+from waypost.cli.scale import ScaleOptions as ScaleOptions
 from waypost.data.names import SEVERAL
 
 
@@ -47,6 +48,7 @@ class Compare(LogOptions):
     json: bool = False
     """Print the results as one JSON object, the last line on stdout."""
     evaluation: tyro.conf.OmitArgPrefixes[EvaluationOptions] = field(default_factory=EvaluationOptions)
+    scale: tyro.conf.OmitArgPrefixes[ScaleOptions] = field(default_factory=ScaleOptions)
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ class Paper:
     json: bool = False
     """Print the record, or the list, as one JSON object, the last line on stdout."""
     evaluation: tyro.conf.OmitArgPrefixes[EvaluationOptions] = field(default_factory=EvaluationOptions)
+    scale: tyro.conf.OmitArgPrefixes[ScaleOptions] = field(default_factory=ScaleOptions)
 
 
 @dataclass(frozen=True)

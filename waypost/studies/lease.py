@@ -98,14 +98,17 @@ class Lease:
         if not self.held:
             raise DirectoryError(f"{self.place}: another worker has taken over, because this one did not answer")
 
-    def beat(self, step: int | None = None, total: int | None = None) -> None:
+    def is_at(self, step: int, total: int) -> None:
+        """How far the work is: what the next beat says."""
+        with self._guard:
+            self.holder |= {"step": step, "total": total}
+
+    def beat(self) -> None:
         """Say that the holder lives, and how far it is."""
         with self._guard:
             if self._descriptor is None:
                 return
             self.holder["beat"] += 1
-            if step is not None and total is not None:
-                self.holder |= {"step": step, "total": total}
             # If it was moved away, this changes what is of no use to anyone.
             os.lseek(self._descriptor, 0, os.SEEK_SET)
             os.write(self._descriptor, _written(self.holder))
