@@ -19,6 +19,7 @@ from waypost.cli.common import (
     reading_of as reading_of,
 )
 from waypost.cli.scale import ScaleOptions as ScaleOptions
+from waypost.cli.sweeping import Sweep as Sweep
 from waypost.data.names import SEVERAL
 
 
@@ -326,6 +327,7 @@ COMMANDS: dict[str, type] = {
     for each in (
         Demo,
         Compare,
+        Sweep,
         Paper,
         Evaluate,
         Report,

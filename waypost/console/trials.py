@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from rich.progress import (
@@ -37,8 +36,8 @@ class TrialsBar(Board):
         self.rows: dict[Path, TaskID] = {}
         self.all: TaskID | None = None
 
-    def begin(self, trials: Sequence[Trial]) -> None:
-        self.all = self.bar.add_task("trainings", total=len(trials))
+    def begin(self, count: int | None) -> None:
+        self.all = self.bar.add_task("trainings", total=count)
         self.bar.start()
 
     def running(self, trial: Trial, at: Status) -> None:

@@ -123,6 +123,8 @@ def carry_out(trial: Trial, callback: Callback, wait: bool = True, track: Sequen
                 callback = Callbacks(callback, _Kept(lease, log, trial.until))
             elif not trial.finished:
                 raise NotTrained(status(trial).words)
+            if trial.until is not None and not trial.finished and _last_step(trial.place) >= trial.until:
+                raise InterruptedRun(_last_step(trial.place))
         return execute(trial.plan, trial.data, trial.place, resume=True, callback=callback)
 
 

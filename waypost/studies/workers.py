@@ -10,9 +10,10 @@ import os
 import socket
 import sys
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,6 +32,8 @@ from waypost.training.tracking import Kind
 
 Outcome = Run | WaypostError
 """What became of a trial: its run, or why there is none."""
+DONE = object()
+"""In place of a trial: there are no more."""
 ATTEMPTS = 10
 """How often in a row a worker may die in a trial without having saved anything."""
 POLL_SECONDS = 0.5
@@ -39,10 +42,15 @@ STOP_SECONDS = 60.0
 """How long workers get to save when they are told to stop."""
 
 
+Feed = Iterable[Trial | None]
+"""Trials in the order they begin in. They are taken one by one, when there is room, so what comes next may depend on
+what has come out; None says that this must be waited for."""
+
+
 class Runner(Protocol):
     """Trains trials, and says of each what became of it as soon as that is known."""
 
-    def __call__(self, trials: Sequence[Trial], callback: Callback) -> Iterator[tuple[Trial, Outcome]]:
+    def __call__(self, trials: Feed, callback: Callback) -> Iterator[tuple[Trial, Outcome]]:
         """A directory that cannot be used ends everything: it says nothing about the trial."""
         ...
 
@@ -50,7 +58,8 @@ class Runner(Protocol):
 class Board:
     """Told how far all trials are; this one shows nothing."""
 
-    def begin(self, trials: Sequence[Trial]) -> None: ...
+    def begin(self, count: int | None) -> None:
+        """How many there are, where that is known."""
 
     def running(self, trial: Trial, at: Status) -> None: ...
 
@@ -59,10 +68,11 @@ class Board:
     def close(self) -> None: ...
 
 
-def only_read(trials: Sequence[Trial], callback: Callback) -> Iterator[tuple[Trial, Outcome]]:
+def only_read(trials: Feed, callback: Callback) -> Iterator[tuple[Trial, Outcome]]:
     """Train nothing: what is not finished says how far it is."""
     for trial in trials:
-        yield trial, _read(trial)
+        if trial is not None:
+            yield trial, _read(trial)
 
 
 @dataclass(frozen=True)
@@ -73,8 +83,10 @@ class Here:
     """Leave out what other processes are at, instead of waiting for it."""
     track: tuple[Kind, ...] = ()
 
-    def __call__(self, trials: Sequence[Trial], callback: Callback) -> Iterator[tuple[Trial, Outcome]]:
-        for trial in in_turn(trials, "training", callback):
+    def __call__(self, trials: Feed, callback: Callback) -> Iterator[tuple[Trial, Outcome]]:
+        for trial in in_turn(trials, "training", callback) if isinstance(trials, Sequence) else trials:
+            if trial is None:
+                continue
             try:
                 yield trial, carry_out(trial, callback, not self.missing_only, self.track)
             except InterruptedRun as stop:
@@ -118,16 +130,11 @@ class OnRay:
         if not 0 <= self.gpus <= 1_000:
             raise WaypostError(f"gpus per trial must be from 0 to 1000, got {self.gpus:g}")
 
-    def __call__(self, trials: Sequence[Trial], callback: Callback) -> Iterator[tuple[Trial, Outcome]]:
-        left = []
-        for trial in trials:
-            if trial.finished:
-                yield trial, _read(trial)
-            else:
-                left.append(trial)
-        if left:
-            with self._connected(callback) as ray:
-                yield from _Work(self, ray, left, callback).outcomes()
+    def __call__(self, trials: Feed, callback: Callback) -> Iterator[tuple[Trial, Outcome]]:
+        count = len(trials) if isinstance(trials, Sized) else None
+        with ExitStack() as connection:
+            work = _Work(self, lambda: connection.enter_context(self._connected(callback)), callback)
+            yield from work.outcomes(iter(trials), count)
 
     @contextmanager
     def _connected(self, callback: Callback) -> Iterator[Any]:
@@ -167,42 +174,75 @@ class OnRay:
 class _Work:
     """Trials under way on Ray."""
 
-    def __init__(self, settings: OnRay, ray: Any, trials: Sequence[Trial], callback: Callback):
-        self.settings, self.ray, self.callback = settings, ray, callback
-        self.waiting = deque(trials)
+    def __init__(self, settings: OnRay, connect: Callable[[], Any], callback: Callback):
+        self.settings, self.connect, self.callback = settings, connect, callback
+        self.again: deque[Trial] = deque()
+        """Trials whose workers are gone."""
         self.running: dict[Any, tuple[Trial, int]] = {}
         """By Ray's reference: the trial, and when it had last been saved before this attempt."""
         self.fruitless: dict[Path, int] = {}
         self.data: dict[tuple[str, Any, Any], Any] = {}
         """What lies in the shared memory, by the name and the way it was read."""
-        resources = {"num_cpus": settings.cpus, "num_gpus": settings.gpus}
-        # Retries are decided here, where it is known whether an attempt got anywhere.
-        self.remote = ray.remote(_in_worker).options(max_retries=0, **resources)
 
-    def outcomes(self) -> Iterator[tuple[Trial, Outcome]]:
-        board, limit = self.settings.board, self.settings.workers or len(self.waiting)
-        board.begin([*self.waiting])
+    @cached_property
+    def ray(self) -> Any:
+        """Connected to once there is something to train."""
+        return self.connect()
+
+    @cached_property
+    def remote(self) -> Any:
+        resources = {"num_cpus": self.settings.cpus, "num_gpus": self.settings.gpus}
+        # Retries are decided here, where it is known whether an attempt got anywhere.
+        return self.ray.remote(_in_worker).options(max_retries=0, **resources)
+
+    @property
+    def room(self) -> bool:
+        """Whether another trial may begin. A cluster gets twice what it has room for: it may want to grow."""
+        if not self.running:
+            return True
+        most = self.settings.workers or 2 * max(1, self.ray.cluster_resources().get("CPU", 0) // self.settings.cpus)
+        return len(self.running) < most
+
+    def outcomes(self, trials: Iterator[Trial | None], count: int | None) -> Iterator[tuple[Trial, Outcome]]:
+        board = self.settings.board
+        board.begin(count)
         try:
-            while self.waiting or self.running:
-                while self.waiting and len(self.running) < limit:
-                    trial = self.waiting.popleft()
+            more = True
+            while more or self.running or self.again:
+                while self.room:
+                    trial = self.again.popleft() if self.again else next(trials, DONE)
+                    more = more and trial is not DONE
+                    if not isinstance(trial, Trial):
+                        break
                     try:
-                        self._submit(trial)
+                        outcome = _read(trial) if trial.finished else None
+                        if outcome is None:
+                            self._submit(trial)
                     except WaypostError as error:  # its data cannot be read
-                        board.ended(trial, str(error))
-                        yield trial, error
-                ready, _ = self.ray.wait([*self.running], timeout=POLL_SECONDS) if self.running else ([], [])
-                for reference in ready:
-                    trial, saved = self.running.pop(reference)
-                    outcome = self._outcome(reference, trial, saved)
+                        outcome = error
                     if outcome is not None:
-                        board.ended(trial, "finished" if isinstance(outcome, Run) else str(outcome))
-                        yield trial, outcome
-                for trial, _ in self.running.values():
-                    board.running(trial, status(trial))
+                        yield self._ended(trial, outcome)
+                for trial, outcome in self._ready():
+                    yield self._ended(trial, outcome)
         finally:
             self._stop()
             board.close()
+
+    def _ready(self) -> Iterator[tuple[Trial, Outcome]]:
+        """What has ended by now, after a while in which something could."""
+        if not self.running:
+            return
+        for reference in self.ray.wait([*self.running], timeout=POLL_SECONDS)[0]:
+            trial, saved = self.running.pop(reference)
+            outcome = self._outcome(reference, trial, saved)
+            if outcome is not None:
+                yield trial, outcome
+        for trial, _ in self.running.values():
+            self.settings.board.running(trial, status(trial))
+
+    def _ended(self, trial: Trial, outcome: Outcome) -> tuple[Trial, Outcome]:
+        self.settings.board.ended(trial, "finished" if isinstance(outcome, Run) else str(outcome))
+        return trial, outcome
 
     def _submit(self, trial: Trial) -> None:
         wait = not self.settings.missing_only
@@ -253,7 +293,7 @@ class _Work:
             log = trial.place.with_name(f"{trial.place.name}.log")
             return WaypostError(f"{count} workers died in it before anything was saved ({why}); see {log}")
         self.callback.note(f"{trial.name}: its worker is gone ({why}); continuing from {status(trial).words}")
-        self.waiting.append(trial)
+        self.again.append(trial)
         return None
 
     def _stop(self) -> None:

@@ -200,6 +200,8 @@ class _Training:
                             last_saved = time.monotonic()
                         if due and cores() == 1:  # side by side they would only take turns
                             self._take_evaluation(wait=True)
+                        if pause and self.directory is not None:
+                            save_policies(self._policies(), self.directory / "policy")
                         if stop or pause:
                             raise InterruptedRun(self.learner.step)
                     first += stage.steps
