@@ -51,5 +51,4 @@ def _pictures(found: Sweep) -> list[Picture]:
 
 
 def _entry(found: Sweep, row: Row) -> Entry:
-    known = {"values": row.values, "mean": row.mean, "std": row.std, "range": row.spread}
-    return Entry(found.data, row.label, found.measure, **known, run=row.run)
+    return Entry(found.data, row.label, found.measure, row.values, row.mean, row.std, row.spread, run=row.run)

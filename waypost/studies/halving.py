@@ -8,6 +8,7 @@ A trial pauses at rungs, each `factor` times as many updates as the one before. 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from waypost.errors import WaypostError
 
@@ -32,6 +33,11 @@ class Halving:
     def next(self, step: int) -> int | None:
         """The first rung above a step; None: on to the end."""
         return next((rung for rung in self.rungs if rung > step), None)
+
+    def remember(self, values: Mapping[int, float | None]) -> None:
+        """What an earlier call measured at rungs."""
+        for rung in values.keys() & self.values.keys():
+            self.goes_on(rung, values[rung])
 
     def goes_on(self, rung: int, value: float | None) -> bool:
         """Whether a trial goes on after a rung, by what was measured there; without a number it does."""

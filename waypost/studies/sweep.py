@@ -257,52 +257,52 @@ class _Trials:
             self.found[trial.place] = trial, settings, None
             known = self.journal.of(trial, settings)
             self.journal.save()
-            for rung, value in known.get("rungs", {}).items() if self.halving else ():
-                if int(rung) in self.halving.values:  # type: ignore[union-attr]
-                    self.halving.goes_on(int(rung), value)  # type: ignore[union-attr]
+            if self.halving:
+                self.halving.remember({int(rung): value for rung, value in known.get("rungs", {}).items()})
             if "stopped" in known and self.halving and not trial.finished:
                 self.found[trial.place] = trial, settings, NotTrained(self._words(known))
                 self.candidates.tell(settings, None)
                 continue
-            reached = max(map(int, known.get("rungs", {})), default=0)
-            return replace(trial, until=self.halving.next(reached) if self.halving else None)
+            return self._until_next(trial, max(map(int, known.get("rungs", {})), default=0))
         return None
 
     def came_back(self, trial: Trial, outcome: Outcome, callback: Callback) -> None:
         self.running -= 1
         _, settings, _ = self.found[trial.place]
-        self.journal.of(trial, settings)
-        if self.halving and trial.until is not None and isinstance(outcome, NotTrained) and self._paused(trial):
-            outcome = self._at_rung(trial, settings, outcome)
-            if outcome is None:
-                self.ready.append(replace(trial, until=self.halving.next(trial.until)))
+        if isinstance(outcome, NotTrained) and self._at_its_rung(trial):
+            stopped = self._stopped(trial, settings)
+            if stopped is None:
+                self.ready.append(self._until_next(trial, trial.until or 0))
                 return
+            outcome = stopped
         self.found[trial.place] = trial, settings, outcome
         if isinstance(outcome, WaypostError):
             callback.note(f"{trial.name}: {outcome}")
         self._tell(trial, settings)
         self.journal.save()
 
-    def _paused(self, trial: Trial) -> bool:
-        return status(trial).state == "interrupted" and status(trial).step >= (trial.until or 0)
+    def _until_next(self, trial: Trial, step: int) -> Trial:
+        return replace(trial, until=self.halving.next(step) if self.halving else None)
 
-    def _at_rung(self, trial: Trial, settings: Settings, outcome: Outcome) -> Outcome | None:
-        """What becomes of a trial at a rung; None: it goes on."""
+    def _at_its_rung(self, trial: Trial) -> bool:
+        at = status(trial)
+        return trial.until is not None and at.state == "interrupted" and at.step >= trial.until
+
+    def _stopped(self, trial: Trial, settings: Settings) -> NotTrained | None:
+        """Why a trial that is at its rung stops there; None: it goes on."""
         assert self.halving is not None
         assert trial.until is not None
-        known, rung = self.journal.of(trial, settings), trial.until
-        value = self.measure.so_far(trial.plan, trial.place)
-        known.setdefault("rungs", {})[str(rung)] = value
-        goes_on = self.halving.goes_on(rung, value)
+        known, value = self.journal.of(trial, settings), self.measure.so_far(trial.plan, trial.place)
+        known.setdefault("rungs", {})[str(trial.until)] = value
+        goes_on = self.halving.goes_on(trial.until, value)
         if not goes_on:
             known["stopped"] = status(trial).step
-            outcome = NotTrained(self._words(known))
         self.journal.save()
-        return None if goes_on else outcome
+        return None if goes_on else NotTrained(self._words(known))
 
     def _words(self, known: Known) -> str:
-        value = known.get("rungs", {}).get(max(known.get("rungs", {}), key=int))
-        return f"stopped at step {known.get('stopped')}, {self.measure.name} {value:.4g}" if value is not None else ""
+        *_, value = known["rungs"].values()
+        return f"stopped at step {known['stopped']}, where its {self.measure.name} was {value:.4g}"
 
     def _tell(self, trial: Trial, settings: Settings) -> None:
         _, first, outcome = self.found[trial.place]

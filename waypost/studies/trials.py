@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -40,6 +41,11 @@ class Trial:
     @property
     def name(self) -> str:
         return f"{self.place.parent.name}/{self.place.name}"
+
+    @cached_property
+    def total(self) -> int:
+        """Updates in all."""
+        return total_updates(self.plan)
 
     @property
     def finished(self) -> bool:
@@ -75,7 +81,7 @@ class Status:
 
 
 def status(trial: Trial) -> Status:
-    total = total_updates(trial.plan)
+    total = trial.total
     if trial.finished:
         return Status("finished", total, total)
     holder, step = holder_of(trial.place), _last_step(trial.place)

@@ -214,12 +214,7 @@ class _Work:
                     more = more and trial is not DONE
                     if not isinstance(trial, Trial):
                         break
-                    try:
-                        outcome = _read(trial) if trial.finished else None
-                        if outcome is None:
-                            self._submit(trial)
-                    except WaypostError as error:  # its data cannot be read
-                        outcome = error
+                    outcome = _read(trial) if trial.finished else self._submit(trial)
                     if outcome is not None:
                         yield self._ended(trial, outcome)
                 for trial, outcome in self._ready():
@@ -244,12 +239,18 @@ class _Work:
         self.settings.board.ended(trial, "finished" if isinstance(outcome, Run) else str(outcome))
         return trial, outcome
 
-    def _submit(self, trial: Trial) -> None:
-        wait = not self.settings.missing_only
+    def _submit(self, trial: Trial) -> WaypostError | None:
+        """Have a trial carried out; what is wrong with its data is known at once."""
+        remote, settings = self.remote, self.settings
+        try:
+            shared = self._shared(trial)
+        except WaypostError as error:
+            return error
         small = replace(trial, data=trial.plan.data)  # the rows go by themselves
-        asked = (small, self._shared(trial), str(Path.cwd()), self.settings.watcher, wait, self.settings.track)
-        reference = self.remote.remote(*asked)
+        wait = not settings.missing_only
+        reference = remote.remote(small, shared, str(Path.cwd()), settings.watcher, wait, settings.track)
         self.running[reference] = trial, saved_at(trial)
+        return None
 
     def _shared(self, trial: Trial) -> Any:
         """The data in the memory that all workers of a node share, or the name of a file that they can map."""
@@ -271,7 +272,8 @@ class _Work:
     def _outcome(self, reference: Any, trial: Trial, saved: int) -> Outcome | None:
         """What became of an attempt; None where the trial waits for the next one."""
         errors = self.ray.exceptions
-        lost = (errors.WorkerCrashedError, errors.NodeDiedError, errors.OutOfMemoryError, errors.ObjectLostError)
+        gone = ("WorkerCrashedError", "NodeDiedError", "LocalRayletDiedError", "OutOfMemoryError", "ObjectLostError")
+        lost = tuple(getattr(errors, name) for name in gone)
         try:
             kind, told = self.ray.get(reference)
         except lost as error:
