@@ -23,15 +23,19 @@ LONGEST = 240
 """Seconds until a process that does not end is a failure."""
 
 
+def environment() -> dict[str, str]:
+    """Of processes that import what lies here."""
+    tests = Path(__file__).parents[1]
+    paths = [str(tests.parent), str(tests), str(tests / "studies")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONWARNINGS": "default"}
+
+
 @contextmanager
 def driver(out: Path, data: list[str], workers: int, steps: int) -> Iterator[subprocess.Popen[bytes]]:
     """A process that trains on a Ray of its own."""
-    tests = Path(__file__).parents[1]
-    paths = [str(tests.parent), str(tests), str(tests / "studies")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONWARNINGS": "default"}
     words = [sys.executable, "-m", "chaos", str(out), json.dumps(data), str(workers), str(steps)]
     with (out.parent / "driver.txt").open("ab") as said:
-        process = subprocess.Popen(words, env=environment, stdout=said, stderr=said, start_new_session=True)
+        process = subprocess.Popen(words, env=environment(), stdout=said, stderr=said, start_new_session=True)
     try:
         yield process
     finally:
@@ -73,10 +77,15 @@ def chaos(tmp_path: Path, workers: int, count: int, steps: int, kills: int, paus
     assert sorted(row["data"] for row in rows if row["algorithm"] == "bc") == data
     assert not [row["note"] for row in rows if row["note"]]
     assert [path for path in out.rglob("*") if path.name.endswith((".lease", ".partial"))] == []
+    check_against_alone(data, out, steps)
+
+
+def check_against_alone(data: list[str], out: Path, steps: int) -> None:
+    """Each was trained once, some in several attempts, and all to the bytes of one that nobody disturbed."""
     logs = [path.read_text() for path in sorted(out.rglob("*.log"))]
-    assert [log.count(" finished") for log in logs] == [1] * count
+    assert [log.count(" finished") for log in logs] == [1] * len(data)
     assert any(log.count("from step") > 1 for log in logs), "nobody was killed in the middle"
-    alone = tmp_path / "alone"
+    alone = out.with_name("alone")
     trained(data, alone, steps=steps)
     for file in sorted(alone.rglob("policy/*.safetensors")):
         assert (out / file.relative_to(alone)).read_bytes() == file.read_bytes()
@@ -89,3 +98,19 @@ def test_workers_and_the_driver_are_killed_and_all_is_trained_once(tmp_path: Pat
 @pytest.mark.slow
 def test_workers_are_killed_for_long(tmp_path: Path) -> None:
     chaos(tmp_path, workers=3, count=24, steps=2_000, kills=20, pause=4.0)
+
+
+@pytest.mark.slow
+def test_a_node_is_taken_away_while_it_works(tmp_path: Path) -> None:
+    data, out = make_data(tmp_path, 4), tmp_path / "out"
+    done = subprocess.run(
+        [sys.executable, "-m", "nodes", str(out), json.dumps(data), "1000"],
+        env=environment() | {"RAY_AUTH_MODE": "disabled"},
+        capture_output=True,
+        text=True,
+        timeout=LONGEST,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert {"taken away", "all trained"} <= set(done.stdout.splitlines()), done.stdout
+    check_against_alone(data, out, 1000)
