@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := runs/demo
 
-.PHONY: demo test slow lint types audit check crosscheck bench bench-waiting bench-scaling bench-data bench-acting clean
+.PHONY: demo test slow lint types audit check crosscheck bench bench-waiting bench-scaling bench-data bench-acting bench-workers clean
 
 # Installed again only when what is to be installed has changed.
 $(VENV)/.installed: pyproject.toml
@@ -72,6 +72,10 @@ bench-data: $(VENV)/.installed
 # One action by JAX, onnxruntime and NumPy; a bounded load on `waypost serve`.
 bench-acting: $(VENV)/.installed
 	$(BIN)/python benchmarks/acting.py
+
+# The same trainings on Ray with one worker and with two.
+bench-workers: $(VENV)/.installed
+	$(BIN)/python benchmarks/workers.py
 
 clean:
 	rm -rf $(VENV) .venv-d3rlpy build *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         compare as compare,
         evaluate as evaluate,
         load_run as load_run,
+        sweep as sweep,
         train as train,
     )
     from waypost.data.convert import convert as convert
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from waypost.studies.diagnosis import Diagnosis as Diagnosis, diagnose as diagnose
     from waypost.studies.judge.judgement import Judgement as Judgement
     from waypost.studies.judge.judging import judge as judge
+    from waypost.studies.workers import OnRay as OnRay
     from waypost.training.callbacks import Callback as Callback
     from waypost.training.policy import Policy as Policy
     from waypost.training.runs import Run as Run
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "agents": ("ALGORITHMS",),
-    "api": ("adapt", "compare", "evaluate", "load_run", "train"),
+    "api": ("adapt", "compare", "evaluate", "load_run", "sweep", "train"),
     "data.roles": ("Columns",),
     "data.convert": ("convert",),
     "data.dataset": ("Dataset", "concatenate"),
@@ -66,6 +68,7 @@ _PLACES = {
     "studies.diagnosis": ("Diagnosis", "diagnose"),
     "studies.judge.judgement": ("Judgement",),
     "studies.judge.judging": ("judge",),
+    "studies.workers": ("OnRay",),
     "training.callbacks": ("Callback",),
     "training.policy": ("Policy",),
     "training.runs": ("Run",),
