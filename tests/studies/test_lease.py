@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -111,7 +112,16 @@ def test_what_is_no_lease_expires_too(place: Path, content: bytes) -> None:
     assert lease.take()
 
 
-def test_of_two_that_see_the_same_expired_lease_one_gets_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def no_links(*_: Any) -> None:
+    raise OSError(errno.ENOTSUP, "no links")
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_of_two_that_see_the_same_expired_lease_one_gets_it(
+    place: Path, links: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not links:
+        monkeypatch.setattr(os, "link", no_links)
     assert Lease(place).take()
     change(place, started="1")
     first, second = Lease(place), Lease(place)
@@ -129,9 +139,6 @@ def test_of_two_that_see_the_same_expired_lease_one_gets_it(place: Path, monkeyp
 
 
 def test_a_file_system_without_links_has_leases_too(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_links(*_: Any) -> None:
-        raise PermissionError
-
     monkeypatch.setattr(os, "link", no_links)
     first, second = Lease(place), Lease(place)
     assert first.take()
@@ -163,3 +170,16 @@ def test_a_thread_keeps_it_alive(place: Path, monkeypatch: pytest.MonkeyPatch) -
         assert lease is not None
         while lease.holder["beat"] < 3:
             pass
+
+
+def test_a_disk_that_fails_is_named_and_nothing_is_left(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    monkeypatch.setattr(os, "write", full)
+    for link in (os.link, no_links):
+        monkeypatch.setattr(os, "link", link)
+        with pytest.raises(OSError, match="no room") as failed:
+            Lease(place).take()
+        assert failed.value.filename == str(lease_file(place))
+        assert list(place.parent.iterdir()) == []

@@ -9,6 +9,7 @@ writes again.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
@@ -30,6 +31,8 @@ EXPIRY_SECONDS = 60.0
 """A lease that has not changed for so long has no holder any more. Shared file systems may show changes this late."""
 WAIT_SECONDS = 0.3
 """Between two attempts to get a lease that another process holds."""
+NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+"""What file systems say that know no hard links."""
 SIZE = 1024
 """Bytes of a lease, always: it is changed in place, by one write."""
 
@@ -50,6 +53,8 @@ class Holder(TypedDict):
 
 
 def lease_file(place: Path) -> Path:
+    """Beside the directory itself, whatever names lead there."""
+    place = Path(os.path.realpath(place))
     return place.with_name(f".{place.name}.lease")
 
 
@@ -104,22 +109,19 @@ class Lease:
             self.holder |= {"step": step, "total": total}
 
     def beat(self) -> None:
-        """Say that the holder lives, and how far it is."""
-        with self._guard:
+        """Say that the holder lives, and how far it is. A disk that fails for a moment changes nothing."""
+        with self._guard, suppress(OSError):
             if self._descriptor is None:
                 return
             self.holder["beat"] += 1
             # If it was moved away, this changes what is of no use to anyone.
             os.lseek(self._descriptor, 0, os.SEEK_SET)
             os.write(self._descriptor, _written(self.holder))
-            os.fsync(self._descriptor)
+            os.fsync(self._descriptor)  # other machines see it before it is closed
 
     def give_back(self) -> None:
         held = self.held
-        with self._guard:
-            descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)
+        self._close()
         if held:
             self.file.unlink(missing_ok=True)
 
@@ -139,37 +141,54 @@ class Lease:
         except FileNotFoundError:
             return True
         expired = _content(aside) == content
-        if not expired:  # another process was faster, and holds it
-            with suppress(FileExistsError):
+        if not expired:  # another process was faster, and holds it: it must find its own lease again
+            try:
                 os.link(aside, self.file)
+            except FileExistsError:
+                pass
+            except OSError:
+                aside.rename(self.file)
         aside.unlink(missing_ok=True)
         return expired
 
     def _create(self) -> bool:
         whole = unused_name(self.file)
-        descriptor = os.open(whole, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
         try:
-            os.write(descriptor, _written(self.holder))
-            try:
-                os.link(whole, self.file)
-            except FileExistsError:
-                os.close(descriptor)
-                return False
-            except OSError:  # not every file system knows hard links
-                os.close(descriptor)
+            self._write_new(whole)
+            os.link(whole, self.file)
+        except FileExistsError:
+            self._close()
+            return False
+        except OSError as error:
+            self._close()
+            if error.errno in NO_LINKS:
                 return self._create_exclusively()
+            raise OSError(error.errno, error.strerror, str(self.file)) from None
         finally:
             whole.unlink(missing_ok=True)
-        self._descriptor = descriptor
         return True
 
     def _create_exclusively(self) -> bool:
         try:
-            self._descriptor = os.open(self.file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+            self._write_new(self.file)
         except FileExistsError:
             return False
-        os.write(self._descriptor, _written(self.holder))
+        except OSError as error:
+            if self._descriptor is not None:
+                self.file.unlink(missing_ok=True)
+            self._close()
+            raise OSError(error.errno, error.strerror, str(self.file)) from None
         return True
+
+    def _write_new(self, file: Path) -> None:
+        self._descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        os.write(self._descriptor, _written(self.holder))
+
+    def _close(self) -> None:
+        with self._guard:
+            descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 @contextmanager
@@ -178,29 +197,37 @@ def leased(place: Path, wait: Callable[[], bool] = lambda: False) -> Iterator[Le
 
     wait   asked again and again while another process holds it: whether to go on waiting
     """
-    made = make_folder(place.parent)
     lease = Lease(place)
-    while not lease.take():
-        if not wait():
-            yield None
-            return
-        time.sleep(WAIT_SECONDS)
+    made = make_folder(lease.file.parent)
+    try:
+        while not lease.take():
+            if not wait():
+                yield None
+                return
+            time.sleep(WAIT_SECONDS)
+        with _kept_alive(lease):
+            yield lease
+    finally:
+        lease.give_back()
+        remove_folders(made)
+
+
+@contextmanager
+def _kept_alive(lease: Lease) -> Iterator[None]:
+    """A thread says again and again that the holder lives."""
     ended = threading.Event()
 
     def keep_alive() -> None:
         while not ended.wait(BEAT_SECONDS):
-            with suppress(OSError):  # a full disk or a server that is away for a moment
-                lease.beat()
+            lease.beat()
 
     thread = threading.Thread(target=keep_alive, name="lease", daemon=True)
     thread.start()
     try:
-        yield lease
+        yield
     finally:
         ended.set()
         thread.join()
-        lease.give_back()
-        remove_folders(made)
 
 
 def _content(file: Path) -> bytes | None:

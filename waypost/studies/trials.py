@@ -9,7 +9,7 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -165,14 +165,17 @@ class _Kept(Callback):
 
 
 class _Log:
-    """Lines with the time, after those of earlier attempts. The file is there once a training has begun."""
+    """Lines with the time, after those of earlier attempts. The file is there once a training has begun.
+
+    A disk that fails is noticed by the training itself.
+    """
 
     def __init__(self, place: Path):
         self.file = place.with_name(f"{place.name}.log")
         self.begun = False
 
     def write(self, text: str) -> None:
-        with self.file.open("a", encoding="utf-8", errors="backslashreplace") as file:
+        with suppress(OSError), self.file.open("a", encoding="utf-8", errors="backslashreplace") as file:
             file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {' '.join(text.split())}\n")
 
     def begin(self, text: str) -> None:
