@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 RUN := runs/demo
 
 .PHONY: demo test coverage slow lint types docs audit package package-empty check crosscheck bench bench-waiting \
-	bench-scaling bench-data bench-acting bench-watching clean
+	bench-scaling bench-data bench-acting bench-watching bench-workers clean
 
 # Installed again only when what is to be installed has changed.
 $(VENV)/.installed: pyproject.toml
@@ -92,6 +92,10 @@ bench-acting: $(VENV)/.installed
 # What alarms, held-out losses and tracking cost a training.
 bench-watching: $(VENV)/.installed
 	$(BIN)/python benchmarks/watching.py
+
+# The same trainings on Ray with one worker and with two.
+bench-workers: $(VENV)/.installed
+	$(BIN)/python benchmarks/workers.py
 
 clean:
 	rm -rf $(VENV) .venv-d3rlpy build dist docs/_build *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -98,3 +98,27 @@ def test_a_comparison_says_who_is_best(tmp_path: Path) -> None:
     report = found.entries[0].run
     assert report is not None
     assert report.report() == tmp_path / "t-maze" / "bc" / "report.html"
+
+
+def test_a_sweep_says_which_settings_are_best(tmp_path: Path) -> None:
+    protocol = waypost.Protocol(every=0, episodes=1)
+    asked = {"seeds": 1, "steps": 2, "evaluation": lambda usual: protocol, "settings": {"hidden": [4]}}
+    found = waypost.sweep("bc", "t-maze", {"batch_size": [256]}, out=tmp_path, **asked)
+    assert repr(found).startswith("<Sweep of bc on t-maze, 1 trials; best: batch_size=256, score ")
+    assert found.best is not None
+    assert (found.best.directory / "report.html").is_file()
+    assert (tmp_path / "sweep.html").is_file()
+
+
+def test_workers_write_the_pages_of_their_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[Any] = []
+
+    def compare(*_: Any, runner: Any, **__: Any) -> Any:
+        used.append(runner)
+        raise WaypostError("enough")
+
+    monkeypatch.setattr("waypost.studies.comparison.compare", compare)
+    for progress in (True, False):
+        with pytest.raises(WaypostError, match="enough"):
+            waypost.compare("t-maze", out=tmp_path, runner=waypost.OnRay(3), progress=progress)
+    assert [(each.workers, each.watcher.__name__) for each in used] == [(3, "RunPage")] * 2

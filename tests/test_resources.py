@@ -78,3 +78,11 @@ def test_running_out_is_said_in_one_line() -> None:
 def test_a_type_of_processor_has_a_short_name_of_its_own() -> None:
     assert len(cpu_name()) == 8
     assert cpu_name() == cpu_name()
+
+
+@pytest.mark.parametrize(("limit", "found"), [("1", 1), ("0", 1), ("many", None), ("", None), ("99999", None)])
+def test_the_number_of_cores_can_be_limited(limit: str, found: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(memory.CORES, raising=False)
+    usual = memory.cores()
+    monkeypatch.setenv(memory.CORES, limit)
+    assert memory.cores() == (found or usual)

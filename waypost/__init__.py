@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         compare as compare,
         evaluate as evaluate,
         load_run as load_run,
+        sweep as sweep,
         train as train,
     )
     from waypost.data.convert import convert as convert
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from waypost.studies.findings import Diagnosis as Diagnosis
     from waypost.studies.judge.judgement import Judgement as Judgement
     from waypost.studies.judge.judging import judge as judge
+    from waypost.studies.workers import OnRay as OnRay
     from waypost.training.callbacks import Callback as Callback
     from waypost.training.policy import Policy as Policy
     from waypost.training.runs import Run as Run
@@ -51,7 +53,7 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "agents": ("ALGORITHMS",),
-    "api": ("adapt", "compare", "evaluate", "load_run", "train"),
+    "api": ("adapt", "compare", "evaluate", "load_run", "sweep", "train"),
     "data.roles": ("Columns",),
     "data.convert": ("convert",),
     "data.dataset": ("Dataset",),
@@ -70,6 +72,7 @@ _PLACES = {
     "studies.findings": ("Diagnosis",),
     "studies.judge.judgement": ("Judgement",),
     "studies.judge.judging": ("judge",),
+    "studies.workers": ("OnRay",),
     "training.callbacks": ("Callback",),
     "training.policy": ("Policy",),
     "training.runs": ("Run",),

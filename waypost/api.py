@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from waypost.console.screen import watched
+from waypost.console.trials import TrialsBar
 from waypost.console.watching import counted, watcher
 from waypost.data.large import Choice
 from waypost.data.pipeline import Pipeline
@@ -14,13 +17,17 @@ from waypost.data.table import Reward
 from waypost.envs.tasks import Factory, Protocol
 from waypost.errors import WaypostError
 from waypost.report.comparison import write_comparison
+from waypost.report.finished import RunPage
 from waypost.report.gallery import write_gallery
+from waypost.report.sweep import write_sweep
 from waypost.schema import shown
-from waypost.studies import adaptation, comparison
+from waypost.studies import adaptation, comparison, sweep as sweeping
 from waypost.studies.adaptation import Adaptation
 from waypost.studies.comparison import Comparison
 from waypost.studies.paper import run as experiments
 from waypost.studies.paper.run import Record
+from waypost.studies.sweep import Sweep
+from waypost.studies.workers import HERE, OnRay, Runner
 from waypost.training import runs, train as training
 from waypost.training.callbacks import Callback, Callbacks
 from waypost.training.policy import Policy
@@ -106,6 +113,7 @@ def compare(
     settings: Mapping[str, Mapping[str, Any]] | None = None,
     columns: Columns | None = None,
     pipeline: Pipeline | None = None,
+    runner: Runner = HERE,
     callbacks: Sequence[Callback] = (),
     progress: bool = True,
 ) -> Comparison:
@@ -121,8 +129,27 @@ def compare(
         columns=columns,
         pipeline=pipeline,
         callback=_watching(progress, callbacks),
+        runner=_with_pages(runner, progress),
     )
     write_comparison(found, Path(out))
+    return found
+
+
+def sweep(
+    algorithm: str,
+    data: str | Path,
+    grid: Mapping[str, Sequence[Any]],
+    *,
+    out: str | Path,
+    runner: Runner = HERE,
+    callbacks: Sequence[Callback] = (),
+    progress: bool = True,
+    **options: Any,
+) -> Sweep:
+    watching = _watching(progress, callbacks)
+    asked = {"out": out, "callback": watching, "runner": _with_pages(runner, progress), **options}
+    found = sweeping.sweep(algorithm, data, grid, **asked)
+    write_sweep(found, Path(out))
     return found
 
 
@@ -168,6 +195,14 @@ def paper(
     return record
 
 
+def _with_pages(runner: Runner, progress: bool) -> Runner:
+    """Ray with workers that write the pages of runs, and with bars where a person can see them."""
+    if not isinstance(runner, OnRay):
+        return runner
+    board = TrialsBar() if progress and watched() else runner.board
+    return replace(runner, watcher=RunPage if runner.watcher is Callback else runner.watcher, board=board)
+
+
 def _watching(progress: bool, callbacks: Sequence[Callback]) -> Callback:
     for each in callbacks:
         if not isinstance(each, Callback):
@@ -180,4 +215,4 @@ _BAR = """
     """
 train.__doc__, evaluate.__doc__ = f"{(training.train.__doc__ or '').rstrip()}{_BAR}", runs.evaluate.__doc__
 compare.__doc__, adapt.__doc__ = comparison.compare.__doc__, adaptation.adapt.__doc__
-paper.__doc__ = experiments.run.__doc__
+paper.__doc__, sweep.__doc__ = experiments.run.__doc__, sweeping.sweep.__doc__

@@ -28,7 +28,7 @@ class MissingPart(WaypostError):
 
 
 class InterruptedRun(Exception):
-    """Training was told to stop (SIGINT or SIGTERM); everything up to `step` is saved."""
+    """Training was told to stop (SIGINT or SIGTERM) or to pause; everything up to `step` is saved."""
 
     def __init__(self, step: int):
         super().__init__(f"stopped at step {step}")

@@ -23,6 +23,10 @@ _CGROUPS = {
 """Where each kind of control group says its limit and what is used of it, and how its statistics begin."""
 
 
+CORES = "WAYPOST_CORES"
+"""The variable that limits how many cores a process takes for itself, where it may use more."""
+
+
 def require(module: str, extra: str, purpose: str) -> Any:
     """Import an optional module; where it is missing, the error names the extra that brings it.
 
@@ -59,7 +63,9 @@ def device_memory(device: jax.Device) -> int | None:
 
 def cores() -> int:
     """The processor cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    limit = os.environ.get(CORES, "")
+    return min(found, max(1, int(limit))) if limit.isdecimal() else found
 
 
 def open_files() -> int:

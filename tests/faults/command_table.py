@@ -34,6 +34,11 @@ TABLE: dict[str, Command] = {
         "compare --data t-maze --algos bc --steps 4 --seeds 1 --episodes 1 --settings {settings} --out {out}",
         "compared",
     ),
+    "sweep": Command(
+        "sweep bc --data t-maze --grid learning_rate=0.001 --steps 4 --seeds 1 --episodes 1 --settings {settings} "
+        "--out {out}",
+        "swept",
+    ),
     "paper": Command("paper stitching --seeds 2 --out {out}", "paper"),
     "evaluate": Command("evaluate {run} --episodes 1", ""),
     "report": Command("report {run} --out {out}", "report.html"),

@@ -43,6 +43,7 @@ def check_whole(path: Path) -> None:
         ".html": lambda content: content.rstrip().endswith(b"</html>"),
         ".csv": lambda content: content.endswith(b"\n"),
         ".md": lambda content: content.endswith(b"\n"),
+        ".log": lambda content: not content or content.endswith(b"\n"),
         ".svg": lambda content: content.rstrip().endswith(b"</svg>"),
         ".png": lambda content: len(content) == 20_008,
         ".json": lambda content: json.loads(content) is not None,

@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with output.streams(), _terminated_as_interrupted():
             code = _run(arguments)
     except InterruptedRun as stop:
-        more = "" if arguments[0] in ("compare", "paper") else " and --resume"
+        more = "" if arguments[0] in ("compare", "paper", "sweep") else " and --resume"
         code = output.end(f"stopped and saved at step {stop.step}; continue with the same command{more}", 130)
     except KeyboardInterrupt:
         code = output.end("stopped", 130)

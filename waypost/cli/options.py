@@ -19,6 +19,8 @@ from waypost.cli.common import (
     reading_of as reading_of,
 )
 from waypost.cli.doctor import Doctor
+from waypost.cli.scale import ScaleOptions as ScaleOptions
+from waypost.cli.sweeping import Sweep as Sweep
 from waypost.data.names import SEVERAL
 
 
@@ -48,6 +50,7 @@ class Compare(LogOptions):
     json: bool = False
     """Print the results as one JSON object, the last line on stdout."""
     evaluation: tyro.conf.OmitArgPrefixes[EvaluationOptions] = field(default_factory=EvaluationOptions)
+    scale: tyro.conf.OmitArgPrefixes[ScaleOptions] = field(default_factory=ScaleOptions)
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,7 @@ class Paper:
     json: bool = False
     """Print the record, or the list, as one JSON object, the last line on stdout."""
     evaluation: tyro.conf.OmitArgPrefixes[EvaluationOptions] = field(default_factory=EvaluationOptions)
+    scale: tyro.conf.OmitArgPrefixes[ScaleOptions] = field(default_factory=ScaleOptions)
 
 
 @dataclass(frozen=True)
@@ -330,6 +334,7 @@ COMMANDS: dict[str, type] = {
     for each in (
         Demo,
         Compare,
+        Sweep,
         Paper,
         Evaluate,
         Report,

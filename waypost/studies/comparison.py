@@ -26,18 +26,19 @@ from waypost.data.names import short_name
 from waypost.data.pipeline import Pipeline
 from waypost.data.roles import Columns
 from waypost.envs.tasks import Factory, Protocol, common_suite, task as find_task
-from waypost.errors import DirectoryError, WaypostError
+from waypost.errors import WaypostError
 from waypost.files import table
 from waypost.schema import conform
 from waypost.statistics import Estimate, Profile
 from waypost.studies.judge.runs import VALUE, held_out, judge_runs
 from waypost.studies.settings import read_settings as read_settings, with_tuples as with_tuples
+from waypost.studies.trials import Trial
 from waypost.studies.updates import total_updates, with_total_updates
+from waypost.studies.workers import HERE, Outcome, Runner
 from waypost.summaries import Summarised, Summary
-from waypost.training.callbacks import Callback, in_turn
+from waypost.training.callbacks import Callback
 from waypost.training.plan import Plan, plan
 from waypost.training.runs import Run
-from waypost.training.trainer import execute
 
 BEHAVIOUR = "data"
 """The row of a table that is no algorithm: what the data's own episodes earned."""
@@ -188,6 +189,7 @@ def compare(
     columns: Columns | None = None,
     pipeline: Pipeline | None = None,
     callback: Callback | None = None,
+    runner: Runner = HERE,
 ) -> Comparison:
     """Train and evaluate every algorithm on every data set; finished runs are only read.
 
@@ -202,6 +204,7 @@ def compare(
     evaluation   a `Protocol`, or a function that makes one of each task's; by default each task's
     settings     for each algorithm's name, settings on top of its preset
     columns, pipeline    how the data are read, as for `train`
+    runner       where and when trainings run (`waypost.studies.workers`); by default one after the other, here
     An algorithm that cannot learn from a data set, or diverges there, gets a note in place of numbers. A folder that
     cannot be used ends the comparison: one another process trains in, one of other settings, or a full disk.
     """
@@ -231,25 +234,15 @@ def compare(
         raise WaypostError(
             f"{', '.join(map(str, data))}: two of these would share a folder; give the files different names"
         )
+    trials = {key: _trial(planned, evaluation, steps, Path(out)) for key, planned in plans.items()}
+    outcomes: dict[Path, Outcome] = {}
+    for trial, outcome in runner([*trials.values()], callback):
+        outcomes[trial.place] = outcome
+        if isinstance(outcome, WaypostError):
+            callback.note(f"{trial.plan.algorithm} on {trial.plan.data}: {outcome}")
     found: dict[str, list[Entry]] = {}
-    for source, name in in_turn(list(plans), "training", callback):
-        planned = plans[source, name]
-        protocol = evaluation(planned.evaluation) if callable(evaluation) else evaluation
-        planned = replace(planned, evaluation=protocol or planned.evaluation)
-        if steps is not None:
-            planned = with_total_updates(planned, steps)
-        try:
-            run = execute(planned, source, Path(out) / short_name(source) / name, resume=True, callback=callback)
-            measure = "score" if run.result["mean"]["score"] is not None else "return"
-            values = tuple(each[measure] for each in run.result["per_seed"]) if suites else ()
-            spent = {"steps": total_updates(run.plan), "seconds": run.result["seconds"]}
-            entry = with_values(Entry(source, name, measure, **spent, run=run), values)
-        except DirectoryError:
-            raise  # it says nothing about this algorithm and these data
-        except WaypostError as error:
-            callback.note(f"{name} on {source}: {error}")
-            entry = Entry(source, name, note=str(error))
-        found.setdefault(source, []).append(entry)
+    for (source, name), trial in trials.items():
+        found.setdefault(source, []).append(_entry(source, name, outcomes[trial.place], bool(suites)))
     if not suites:
         entries = judged(found, callback)
     else:
@@ -258,7 +251,26 @@ def compare(
     return Comparison(tuple(map(str, data)), names, suite, tuple(entries))
 
 
+def _trial(
+    planned: Plan, evaluation: Protocol | Callable[[Protocol], Protocol] | None, steps: int | None, out: Path
+) -> Trial:
+    protocol = evaluation(planned.evaluation) if callable(evaluation) else evaluation
+    planned = replace(planned, evaluation=protocol or planned.evaluation)
+    if steps is not None:
+        planned = with_total_updates(planned, steps)
+    return Trial(planned, planned.data, out / short_name(planned.data) / planned.algorithm)
+
+
 # -- entries ---------------------------------------------------------------------------------------
+
+
+def _entry(source: str, name: str, outcome: Outcome, simulated: bool) -> Entry:
+    if isinstance(outcome, WaypostError):
+        return Entry(source, name, note=str(outcome))
+    measure = "score" if outcome.result["mean"]["score"] is not None else "return"
+    values = tuple(each[measure] for each in outcome.result["per_seed"]) if simulated else ()
+    spent = {"steps": total_updates(outcome.plan), "seconds": outcome.result["seconds"]}
+    return with_values(Entry(source, name, measure, **spent, run=outcome), values)
 
 
 def _behaviour(planned: Plan) -> Entry:

@@ -45,6 +45,10 @@ class Callback:
         """Whether it could ever want that; evaluations are then waited for, so that a run always stops at one step."""
         return type(self).wants_stop is not Callback.wants_stop
 
+    def wants_pause(self, step: int) -> bool:
+        """Asked after every log: whether to save here and leave the rest to a resumed run, as an interruption does."""
+        return False
+
     def note(self, text: str) -> None: ...
 
     def finished(self, run: Run) -> None:
@@ -70,6 +74,9 @@ class Callbacks(Callback):
 
     def wants_stop(self) -> str:
         return next(filter(None, (each.wants_stop() for each in self.members)), "")
+
+    def wants_pause(self, step: int) -> bool:
+        return any(each.wants_pause(step) for each in self.members)
 
     @property
     def may_stop(self) -> bool:

@@ -187,7 +187,8 @@ class _Training:
         begun = time.monotonic() - self.seconds
         last_saved = time.monotonic()
         stages = self.algorithm.stages
-        self.callback.start(self.plan, sum(stage.steps for stage in stages), self.learner.step)
+        total = sum(stage.steps for stage in stages)
+        self.callback.start(self.plan, total, self.learner.step)
         with signals() as stopped:
             try:
                 # A run that ended while it was evaluated does that first.
@@ -203,13 +204,18 @@ class _Training:
                         due = not stop and self._evaluate()
                         if not stop and not ended:
                             self._ask_callback(stage)
-                        if due or ended or stop or time.monotonic() - last_saved > CHECKPOINT_SECONDS:
+                        pause = self.learner.step < total and self.callback.wants_pause(self.learner.step)
+                        if pause:  # what paused is looked at
+                            self._take_evaluation(wait=True)
+                        if due or ended or stop or pause or time.monotonic() - last_saved > CHECKPOINT_SECONDS:
                             self.seconds = time.monotonic() - begun
                             self.save()
                             last_saved = time.monotonic()
                         if due and cores() == 1:  # side by side they would only take turns
                             self._take_evaluation(wait=True)
-                        if stop:
+                        if pause and self.directory is not None:
+                            save_policies(self._policies(), self.directory / "policy")
+                        if stop or pause:
                             raise InterruptedRun(self.learner.step)
                     first += stage.steps
                 self._take_evaluation(wait=True)

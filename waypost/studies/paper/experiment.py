@@ -22,12 +22,13 @@ from waypost.envs.tasks import Protocol
 from waypost.errors import WaypostError
 from waypost.schema import conform_fields
 from waypost.studies.results import Donor, Results
+from waypost.studies.rounds import Rounds
 from waypost.studies.settings import with_tuples
+from waypost.studies.trials import Trial, carry_out
 from waypost.studies.updates import with_total_updates
 from waypost.training.callbacks import Callback
 from waypost.training.plan import MOST_SEEDS, Plan, plan
 from waypost.training.runs import Run
-from waypost.training.trainer import execute
 
 Counting = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
 """Shows a bar under a title, which is told how many of how many are done."""
@@ -127,6 +128,8 @@ class Context:
     """How long each training that was asked for took, whenever that was."""
     used: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     """Those of the settings that a training had."""
+    rounds: Rounds | None = None
+    """Where trainings go that others are to carry out; by default they run here, when they are asked for."""
 
     def each(self, items: Sequence[Item], what: str) -> Iterator[Item]:
         """The items one after the other, under a progress bar."""
@@ -159,15 +162,18 @@ class Context:
         place = self.runs / label
         if self.results is None:
             if donor is not None:
-                given = donor.run()
+                given = self._trained(Trial(donor.plan, donor.data, donor.place))
                 self.seconds[donor.place] = given.result["seconds"]
                 planned = replace(planned, init=str(given.directory))
-            run = execute(planned, data, place, resume=True, callback=self.callback)
+            run = self._trained(Trial(planned, data, place))
         else:
             short = label.removesuffix(f"/seed-{planned.seeds[0]}")
             run = self.results.run(planned, data, short, self.callback, donor, place if weights else None)
         self.seconds[place] = run.result["seconds"]
         return run
+
+    def _trained(self, trial: Trial) -> Run:
+        return self.rounds.get(trial) if self.rounds is not None else carry_out(trial, self.callback)
 
     def donor(self, algorithm: str, data: str | Path | Dataset, *, label: str, **options: Any) -> Donor:
         """A training as `train` does it, once somebody needs its agent."""

@@ -32,6 +32,8 @@ from waypost.studies.paper.benchmark import row_of
 from waypost.studies.paper.experiment import Context, Counting, Experiment, Outcome, Row
 from waypost.studies.paper.words import listed, many
 from waypost.studies.results import Results
+from waypost.studies.rounds import Rounds
+from waypost.studies.workers import Runner
 from waypost.training import records
 from waypost.training.callbacks import Callback
 
@@ -116,6 +118,7 @@ def run(
     evaluation: Mapping[str, int] | None = None,
     callback: Callback | None = None,
     counting: Counting = _silent,
+    runner: Runner | None = None,
 ) -> Record:
     """Run an experiment and write its files; the same call resumes an interrupted one.
 
@@ -133,12 +136,17 @@ def run(
                  this folder's recipe says
     read_only    train nothing: tables and figures of what is in `results`
     evaluation   fields of `Protocol` to put in place of the task's
+    runner       where and when trainings run (`waypost.studies.workers`); by default here, when they are needed
     """
     chosen, folder, given = experiment(name), Path(out) / name, dict(evaluation or {})
     if not chosen.trains and (steps is not None or minutes is not None or settings or runs or results or given):
         what = "settings, runs and evaluations" if steps is None else "steps"
         raise WaypostError(f"{name}: trains nothing, so it has no {what} to choose")
     kept = _results(chosen, results, read_only, minutes, steps, runs)
+    if runner is not None and (kept is not None or not chosen.trains):
+        what = "with --results: start the command several times, and the processes share the folder"
+        what = what if chosen.trains else f"for {name}, which trains nothing"
+        raise WaypostError(f"--workers, --address, --missing-only, --status and --track are not {what}")
     wanted = {"seeds": seeds, "steps": steps, "episodes": given.get("episodes")}
     size = replace(chosen.form(quick), **{key: number for key, number in wanted.items() if number is not None})
     tables = read_settings(settings) if settings else {}
@@ -169,7 +177,7 @@ def run(
         kept,
         minutes,
     )
-    outcome = chosen.run(context)
+    outcome = chosen.run(context) if runner is None else _in_rounds(chosen, context, runner)
     options: dict[str, Any] = {"seeds": seeds, "steps": steps, "minutes": minutes, "data": data, "algos": algorithms}
     options |= {"settings": settings, "runs": runs, "results": results}
     record = Record(
@@ -191,6 +199,14 @@ def run(
     )
     write(outcome, record, folder)
     return record
+
+
+def _in_rounds(chosen: Experiment, context: Context, runner: Runner) -> Outcome:
+    """The outcome, once others have trained what it asks for."""
+    rounds = Rounds(runner, context.callback)
+    # What is said about a training belongs to the round in which it is carried out.
+    quiet = replace(context, callback=Callback(), rounds=rounds)
+    return rounds.until_nothing_is_missing(lambda: chosen.run(quiet))
 
 
 def _results(

@@ -1,0 +1,107 @@
+"""`waypost sweep`: its options, and what it does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from rich.table import Table
+
+from waypost.cli.common import EvaluationOptions, LogOptions
+from waypost.cli.output import print_json
+from waypost.cli.scale import ScaleOptions
+from waypost.data.names import SEVERAL
+from waypost.errors import WaypostError
+
+
+@dataclass(frozen=True)
+class Sweep(LogOptions):
+    """Train an algorithm with several settings, and rank them: a grid, or a search by Optuna.
+
+    What is finished already is only read, so rerunning continues where it was interrupted.
+    """
+
+    algo: tyro.conf.Positional[str]
+    """Algorithm, see `waypost list`."""
+    data: Annotated[str, SEVERAL]
+    """Data, as for `train --data`."""
+    grid: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """A setting and its values: tau=0.7,0.9 or 'hidden=[64],[64,64]'; every combination of several is tried."""
+    range: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """For a search: a setting and its least and largest value: tau=0.5:0.95, or learning_rate=1e-4:1e-2:log."""
+    search: Literal["optuna"] | None = None
+    """Let Optuna choose --trials of the settings (extra search); by default the whole grid is tried."""
+    trials: int | None = None
+    """How many settings a search tries."""
+    search_seed: int = 0
+    """Of what a search draws."""
+    measure: str | None = None
+    """score, return, success_rate, held_out_policy_loss, ..., value (by `waypost judge`); by default as for compare."""
+    stop_early: bool = False
+    """Stop trials that are not among the best third at a ninth or a third of their updates (ASHA)."""
+    factor: int = 3
+    """The share that goes on at each rung of --stop-early is one in so many; rungs are so many times apart."""
+    first_rung: int | None = None
+    """Updates at the first rung of --stop-early; by default all divided by the square of --factor."""
+    env: str | None = None
+    """Task to evaluate on; by default the data's own."""
+    seeds: int = 3
+    """How many agents of each, trained at once."""
+    first_seed: int = 0
+    """Their seeds count up from here."""
+    steps: int | None = None
+    """Updates each agent gets in all; by default the preset's."""
+    settings: Path | None = None
+    """TOML file with settings of all trials on top of the preset: a table [ALGORITHM]."""
+    out: Path | None = None
+    """Folder with a run directory for each trial, results.csv and sweep.html; by default runs/sweep-ALGO."""
+    json: bool = False
+    """Print the results as one JSON object, the last line on stdout."""
+    evaluation: tyro.conf.OmitArgPrefixes[EvaluationOptions] = field(default_factory=EvaluationOptions)
+    scale: tyro.conf.OmitArgPrefixes[ScaleOptions] = field(default_factory=ScaleOptions)
+
+
+def run_sweep(command: Sweep) -> None:
+    from waypost.cli.screen import results
+    from waypost.console.bar import TrainingBar
+    from waypost.report.sweep import write_sweep
+    from waypost.studies.candidates import read_grid, read_ranges
+    from waypost.studies.settings import read_settings
+    from waypost.studies.sweep import Early, cells, sweep
+    from waypost.training.plan import seeds_from
+
+    if (command.search is None) != (command.trials is None):
+        raise WaypostError("--search optuna and --trials N go together: how many settings shall be tried?")
+    out = command.out or Path("runs") / f"sweep-{command.algo}"
+    found = sweep(
+        command.algo,
+        command.data,
+        read_grid(command.algo, command.grid),
+        out=out,
+        ranges=read_ranges(command.algo, command.range),
+        trials=command.trials,
+        search_seed=command.search_seed,
+        measure=command.measure,
+        early=Early(command.factor, command.first_rung) if command.stop_early else None,
+        env=command.env,
+        seeds=seeds_from(command.seeds, command.first_seed),
+        steps=command.steps,
+        evaluation=command.evaluation.on_top_of,
+        settings=read_settings(command.settings).get(command.algo) if command.settings else None,
+        **command.reading,
+        callback=TrainingBar(),
+        runner=command.scale.runner(),
+    )
+    write_sweep(found, out)
+    with results(command.json) as to:
+        table = Table(title=f"{found.algorithm} on {found.data}", title_justify="left", title_style="bold")
+        for place, name in enumerate(found.header):
+            justify: Literal["left", "right"] = "right" if 0 < place < len(found.header) - 1 else "left"
+            table.add_column(name, justify=justify, overflow="fold")
+        for row in found.rows:
+            table.add_row(*cells(row))
+        to.print(table)
+        to.tell(f"page: {out / 'sweep.html'}")
+    print_json(command.json, found.to_json())

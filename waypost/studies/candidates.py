@@ -1,0 +1,171 @@
+"""Which settings a sweep tries: every combination of a grid, or what Optuna suggests."""
+
+from __future__ import annotations
+
+import itertools
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, get_type_hints
+
+from waypost.agents import find_entry
+from waypost.errors import WaypostError
+from waypost.resources import require
+from waypost.schema import conform, meant, shown
+
+Settings = dict[str, Any]
+MOST = 10_000
+"""Combinations of a grid."""
+
+
+class Range(NamedTuple):
+    """Numbers from one to another."""
+
+    low: float
+    high: float
+    log: bool = False
+    """Whether factors count instead of differences."""
+
+
+class Candidates(Protocol):
+    """Settings to try, one after the other."""
+
+    def next(self) -> Settings | None:
+        """None: there are no more."""
+        ...
+
+    def tell(self, settings: Settings, value: float | None) -> None:
+        """What became of settings; None: they were not trained to the end."""
+        ...
+
+
+# -- as people write them --------------------------------------------------------------------------
+
+
+def read_grid(algorithm: str, words: Sequence[str]) -> dict[str, list[Any]]:
+    """Values by setting of texts as tau=0.7,0.9 or hidden=[64],[64,64]."""
+    found: dict[str, list[Any]] = {}
+    for text in words:
+        name, given = _named(algorithm, text, "tau=0.7,0.9", found)
+        found[name] = values = _values(algorithm, name, given)
+        if len({shown(value) for value in values}) < len(values):
+            raise WaypostError(f"--grid {text}: has a value twice")
+    return found
+
+
+def read_ranges(algorithm: str, words: Sequence[str]) -> dict[str, Range]:
+    """Ranges by setting of texts as tau=0.5:0.95 or learning_rate=1e-4:1e-2:log."""
+    found: dict[str, Range] = {}
+    for text in words:
+        name, given = _named(algorithm, text, "tau=0.5:0.95 or learning_rate=1e-4:1e-2:log", found)
+        low, _, rest = given.partition(":")
+        high, _, scale = rest.partition(":")
+        if scale not in ("", "log"):
+            raise WaypostError(f"--range {text}: {scale} is no scale; write log, or nothing")
+        ends = [*_values(algorithm, name, low), *_values(algorithm, name, high)]
+        if len(ends) != 2 or any(isinstance(end, bool) or not isinstance(end, int | float) for end in ends):
+            raise WaypostError(f"--range {text}: is no range of numbers; write for example tau=0.5:0.95")
+        if not ends[0] < ends[1] or (scale and ends[0] <= 0):
+            above = " and be above 0 on a log scale" if scale else ""
+            raise WaypostError(f"--range {text}: the first number must be below the second{above}")
+        found[name] = Range(ends[0], ends[1], bool(scale))
+    return found
+
+
+def _named(algorithm: str, text: str, example: str, found: Mapping[str, Any]) -> tuple[str, str]:
+    name, equals, given = text.partition("=")
+    name = name.strip().replace("-", "_")
+    known = _types(algorithm)
+    if not equals or not given.strip():
+        raise WaypostError(f"{text!r}: is no setting with values; write for example {example}")
+    if name not in known:
+        listed = f"`waypost train {algorithm} --help` lists them"
+        raise WaypostError(f"{algorithm} has no setting {name}; {listed}{meant(name, known)}")
+    if name in found:
+        raise WaypostError(f"{name} is there twice")
+    return name, given
+
+
+def _values(algorithm: str, name: str, text: str) -> list[Any]:
+    """The values of a setting, as TOML has them; words need no quotes."""
+    try:
+        found: list[Any] = tomllib.loads(f"values = [{text}]")["values"]
+    except tomllib.TOMLDecodeError:
+        found = [word.strip() for word in text.split(",")]
+    return [conform(value, _types(algorithm)[name], name) for value in found]
+
+
+def _types(algorithm: str) -> dict[str, Any]:
+    return get_type_hints(find_entry(algorithm).config_type)
+
+
+# -- where they come from --------------------------------------------------------------------------
+
+
+class Grid:
+    """Every combination, in the order of the values."""
+
+    def __init__(self, grid: Mapping[str, Sequence[Any]]):
+        self.combinations = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+        if len(self.combinations) > MOST:
+            raise WaypostError(f"the grid has {len(self.combinations)} combinations; {MOST} are the most")
+        self.place = 0
+
+    def next(self) -> Settings | None:
+        self.place += 1
+        return self.combinations[self.place - 1] if self.place <= len(self.combinations) else None
+
+    def tell(self, settings: Settings, value: float | None) -> None: ...
+
+
+@dataclass(eq=False)
+class Suggested:
+    """What Optuna suggests, by what earlier settings gave; the same history gives the same suggestion."""
+
+    grid: Mapping[str, Sequence[Any]]
+    ranges: Mapping[str, Range]
+    count: int
+    """How many to try."""
+    seed: int = 0
+    lower: bool = False
+    """Whether lower is better."""
+    again: Sequence[Settings] = ()
+    """What an earlier call was told, in that order: it comes first."""
+    asked: list[tuple[Settings, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.count <= MOST:
+            raise WaypostError(f"trials must be from 1 to {MOST}, got {self.count}")
+        self.optuna = require("optuna", "search", "--search optuna")
+        self.optuna.logging.set_verbosity(self.optuna.logging.WARNING)
+        self.study = self.optuna.create_study(direction="minimize" if self.lower else "maximize")
+
+    def next(self) -> Settings | None:
+        number = len(self.asked)
+        if number >= self.count:
+            return None
+        # A sampler of its own for each: what it draws does not depend on whether the sweep was interrupted before.
+        self.study.sampler = self.optuna.samplers.TPESampler(seed=self.seed + number, constant_liar=True)
+        if number < len(self.again):
+            self.study.enqueue_trial({name: self._plain(name, value) for name, value in self.again[number].items()})
+        trial = self.study.ask()
+        settings = {name: self._value(trial, name) for name in (*self.grid, *self.ranges)}
+        self.asked.append((settings, trial))
+        return settings
+
+    def tell(self, settings: Settings, value: float | None) -> None:
+        trial = next(trial for known, trial in self.asked if known is settings)
+        states = self.optuna.trial.TrialState
+        self.study.tell(trial, value, state=states.PRUNED if value is None else states.COMPLETE)
+
+    def _value(self, trial: Any, name: str) -> Any:
+        if name in self.grid:
+            return self.grid[name][trial.suggest_categorical(name, range(len(self.grid[name])))]
+        low, high, log = self.ranges[name]
+        if isinstance(low, int) and isinstance(high, int):
+            return trial.suggest_int(name, low, high, log=log)
+        return trial.suggest_float(name, low, high, log=log)
+
+    def _plain(self, name: str, value: Any) -> Any:
+        """A value as Optuna knows it: of a grid, its place."""
+        return list(self.grid[name]).index(value) if name in self.grid else value

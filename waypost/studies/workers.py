@@ -1,0 +1,341 @@
+"""Where and when trials are trained: one after the other in this process, or many at once on Ray.
+
+The run directories decide what is left to do. Ray only runs `carry_out` somewhere: when a worker or a node dies, its
+trial continues from its last checkpoint on another one; when the process that started all dies, the same call goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from contextlib import ExitStack, contextmanager, redirect_stdout
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+from waypost.data.dataset import Dataset
+from waypost.data.large import MEMORY_SHARE, stored_size
+from waypost.data.mapped import mappable
+from waypost.data.sources import load
+from waypost.errors import DirectoryError, InterruptedRun, WaypostError
+from waypost.files import expanded
+from waypost.resources import CORES, available_memory, require
+from waypost.studies.results import NotTrained
+from waypost.studies.trials import Status, Trial, carry_out, saved_at, status
+from waypost.training.callbacks import Callback, in_turn
+from waypost.training.runs import Run
+from waypost.training.tracking import Kind
+
+Outcome = Run | WaypostError
+"""What became of a trial: its run, or why there is none."""
+DONE = object()
+"""In place of a trial: there are no more."""
+ATTEMPTS = 10
+"""How often in a row a worker may die in a trial without having saved anything."""
+POLL_SECONDS = 0.5
+"""Between two looks at how far the trials are."""
+STOP_SECONDS = 60.0
+"""How long workers get to save when they are told to stop."""
+
+
+Feed = Iterable[Trial | None]
+"""Trials in the order they begin in. They are taken one by one, when there is room, so what comes next may depend on
+what has come out; None says that this must be waited for."""
+
+
+class Runner(Protocol):
+    """Trains trials, and says of each what became of it as soon as that is known."""
+
+    def __call__(self, trials: Feed, callback: Callback) -> Iterator[tuple[Trial, Outcome]]:
+        """A directory that cannot be used ends everything: it says nothing about the trial."""
+        ...
+
+
+class Board:
+    """Told how far all trials are; this one shows nothing."""
+
+    def begin(self, count: int | None) -> None:
+        """How many there are, where that is known."""
+
+    def running(self, trial: Trial, at: Status) -> None: ...
+
+    def ended(self, trial: Trial, words: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def only_read(trials: Feed, callback: Callback) -> Iterator[tuple[Trial, Outcome]]:
+    """Train nothing: what is not finished says how far it is."""
+    for trial in trials:
+        if trial is not None:
+            yield trial, _read(trial)
+
+
+@dataclass(frozen=True)
+class Here:
+    """One trial after the other, in this process."""
+
+    missing_only: bool = False
+    """Leave out what other processes are at, instead of waiting for it."""
+    track: tuple[Kind, ...] = ()
+
+    def __call__(self, trials: Feed, callback: Callback) -> Iterator[tuple[Trial, Outcome]]:
+        for trial in in_turn(trials, "training", callback) if isinstance(trials, Sequence) else trials:
+            if trial is None:
+                continue
+            try:
+                yield trial, carry_out(trial, callback, not self.missing_only, self.track)
+            except InterruptedRun as stop:
+                if trial.until is None or stop.step < trial.until:
+                    raise
+                yield trial, NotTrained(f"paused at step {stop.step}")
+            except DirectoryError:
+                raise
+            except WaypostError as error:
+                yield trial, error
+
+
+HERE = Here()
+
+
+@dataclass(frozen=True)
+class OnRay:
+    """Many trials at once, on a Ray of this machine's own or on a cluster."""
+
+    workers: int | None = None
+    """Trials at once; without a number as many as the cluster has room for."""
+    address: str | None = None
+    """Of a cluster: auto or HOST:PORT; without one Ray is started here, and stopped in the end."""
+    cpus: float = 1.0
+    """Cores of each trial."""
+    gpus: float = 0.0
+    """GPUs of each trial; 0.25 lets four share one."""
+    missing_only: bool = False
+    """Leave out what other processes are at, instead of waiting for it."""
+    track: tuple[Kind, ...] = ()
+    watcher: type[Callback] = Callback
+    """Made in the worker for each trial: it may write the page of a run."""
+    board: Board = Board()  # noqa: RUF009 (it has no state)
+    memory: int | None = None
+    """Bytes of the shared memory for data, of a Ray that is started here; by default what Ray takes."""
+
+    def __post_init__(self) -> None:
+        for name, value, least in (("workers", self.workers, 1), ("cpus per trial", self.cpus, 0.001)):
+            if value is not None and not least <= value <= 10_000:
+                raise WaypostError(f"{name} must be from {least:g} to 10000, got {value:g}")
+        if not 0 <= self.gpus <= 1_000:
+            raise WaypostError(f"gpus per trial must be from 0 to 1000, got {self.gpus:g}")
+
+    def __call__(self, trials: Feed, callback: Callback) -> Iterator[tuple[Trial, Outcome]]:
+        count = len(trials) if isinstance(trials, Sized) else None
+        with ExitStack() as connection:
+            work = _Work(self, lambda: connection.enter_context(self._connected(callback)), callback)
+            yield from work.outcomes(iter(trials), count)
+
+    @contextmanager
+    def _connected(self, callback: Callback) -> Iterator[Any]:
+        ray = require("ray", "ray", "training with --workers or --address")
+        options: dict[str, Any] = {"runtime_env": {"env_vars": self._variables()}, "log_to_driver": False}
+        options["logging_level"] = "ERROR"
+        if self.address is None:
+            workers = self.workers or 1
+            callback.note(f"starting Ray for {workers} workers")
+            options |= {"num_cpus": max(1, round(workers * self.cpus)), "include_dashboard": False}
+            options |= {} if self.memory is None else {"object_store_memory": self.memory}
+        else:
+            callback.note(f"connecting to Ray at {self.address}")
+        try:
+            with redirect_stdout(sys.stderr):  # what a program reads stays free of what Ray has to say
+                ray.init(address=self.address or "local", **options)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise WaypostError(f"Ray at {self.address or 'this machine'} cannot be used: {reason}") from None
+        try:
+            if self.address is None and ray.cluster_resources().get("GPU", 0) < self.gpus:
+                raise WaypostError(f"a trial should get {self.gpus:g} GPUs, and this machine has fewer")
+            yield ray
+        finally:
+            ray.shutdown()
+
+    def _variables(self) -> dict[str, str]:
+        """What makes a worker use its share of a machine, and no more."""
+        found = {CORES: str(max(1, int(self.cpus)))}
+        if self.cpus <= 1:
+            found["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
+        if 0 < self.gpus < 1:  # JAX takes most of a GPU's memory at once
+            found["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{0.9 * self.gpus:.3f}"
+        return found
+
+
+class _Work:
+    """Trials under way on Ray."""
+
+    def __init__(self, settings: OnRay, connect: Callable[[], Any], callback: Callback):
+        self.settings, self.connect, self.callback = settings, connect, callback
+        self.again: deque[Trial] = deque()
+        """Trials whose workers are gone."""
+        self.running: dict[Any, tuple[Trial, int]] = {}
+        """By Ray's reference: the trial, and when it had last been saved before this attempt."""
+        self.fruitless: dict[Path, int] = {}
+        self.data: dict[tuple[str, Any, Any], Any] = {}
+        """What lies in the shared memory, by the name and the way it was read."""
+
+    @cached_property
+    def ray(self) -> Any:
+        """Connected to once there is something to train."""
+        return self.connect()
+
+    @cached_property
+    def remote(self) -> Any:
+        resources = {"num_cpus": self.settings.cpus, "num_gpus": self.settings.gpus}
+        # Retries are decided here, where it is known whether an attempt got anywhere.
+        return self.ray.remote(_in_worker).options(max_retries=0, **resources)
+
+    @property
+    def room(self) -> bool:
+        """Whether another trial may begin. A cluster gets twice what it has room for: it may want to grow."""
+        if not self.running:
+            return True
+        most = self.settings.workers or 2 * max(1, self.ray.cluster_resources().get("CPU", 0) // self.settings.cpus)
+        return len(self.running) < most
+
+    def outcomes(self, trials: Iterator[Trial | None], count: int | None) -> Iterator[tuple[Trial, Outcome]]:
+        board = self.settings.board
+        board.begin(count)
+        try:
+            more = True
+            while more or self.running or self.again:
+                while self.room:
+                    trial = self.again.popleft() if self.again else next(trials, DONE)
+                    more = more and trial is not DONE
+                    if not isinstance(trial, Trial):
+                        break
+                    outcome = _read(trial) if trial.finished else self._submit(trial)
+                    if outcome is not None:
+                        yield self._ended(trial, outcome)
+                for trial, outcome in self._ready():
+                    yield self._ended(trial, outcome)
+        finally:
+            self._stop()
+            board.close()
+
+    def _ready(self) -> Iterator[tuple[Trial, Outcome]]:
+        """What has ended by now, after a while in which something could."""
+        if not self.running:
+            return
+        for reference in self.ray.wait([*self.running], timeout=POLL_SECONDS)[0]:
+            trial, saved = self.running.pop(reference)
+            outcome = self._outcome(reference, trial, saved)
+            if outcome is not None:
+                yield trial, outcome
+        for trial, _ in self.running.values():
+            self.settings.board.running(trial, status(trial))
+
+    def _ended(self, trial: Trial, outcome: Outcome) -> tuple[Trial, Outcome]:
+        self.settings.board.ended(trial, "finished" if isinstance(outcome, Run) else str(outcome))
+        return trial, outcome
+
+    def _submit(self, trial: Trial) -> WaypostError | None:
+        """Have a trial carried out; what is wrong with its data is known at once."""
+        remote, settings = self.remote, self.settings
+        try:
+            shared = self._shared(trial)
+        except WaypostError as error:
+            return error
+        small = replace(trial, data=trial.plan.data)  # the rows go by themselves
+        wait = not settings.missing_only
+        reference = remote.remote(small, shared, str(Path.cwd()), settings.watcher, wait, settings.track)
+        self.running[reference] = trial, saved_at(trial)
+        return None
+
+    def _shared(self, trial: Trial) -> Any:
+        """The data in the memory that all workers of a node share, or the name of a file that they can map."""
+        planned, source = trial.plan, trial.data
+        if isinstance(source, Dataset):
+            key: tuple[str, Any, Any] = source.fingerprint(), None, None
+        else:
+            path = expanded(source)
+            large = planned.stream == "always" or stored_size(path) > MEMORY_SHARE * available_memory()
+            if large and planned.stream != "never" and mappable(path):
+                return str(path.resolve())
+            key = str(source), planned.columns, planned.pipeline
+        if key not in self.data:
+            if not isinstance(source, Dataset):
+                source = load(source, planned.columns, self.callback.recording, pipeline=planned.pipeline)
+            self.data[key] = self.ray.put(source)
+        return self.data[key]
+
+    def _outcome(self, reference: Any, trial: Trial, saved: int) -> Outcome | None:
+        """What became of an attempt; None where the trial waits for the next one."""
+        errors = self.ray.exceptions
+        gone = ("WorkerCrashedError", "NodeDiedError", "LocalRayletDiedError", "OutOfMemoryError", "ObjectLostError")
+        lost = tuple(getattr(errors, name) for name in gone)
+        try:
+            kind, told = self.ray.get(reference)
+        except lost as error:
+            return self._again(trial, saved, type(error).__name__)
+        if kind == "disk":
+            raise OSError(*told)
+        if kind == "directory":
+            raise DirectoryError(told)
+        if kind == "interrupted" and (trial.until is None or told < trial.until):
+            return self._again(trial, saved, "told to stop")
+        if kind == "interrupted":
+            return NotTrained(f"paused at step {told}")
+        return {"held": NotTrained, "mistake": WaypostError}[kind](told) if kind != "finished" else _read(trial)
+
+    def _again(self, trial: Trial, saved: int, why: str) -> WaypostError | None:
+        count = 0 if saved_at(trial) > saved else self.fruitless.get(trial.place, 0) + 1
+        self.fruitless[trial.place] = count
+        if count >= ATTEMPTS:
+            log = trial.place.with_name(f"{trial.place.name}.log")
+            return WaypostError(f"{count} workers died in it before anything was saved ({why}); see {log}")
+        self.callback.note(f"{trial.name}: its worker is gone ({why}); continuing from {status(trial).words}")
+        self.again.append(trial)
+        return None
+
+    def _stop(self) -> None:
+        """Have the workers save what they are at."""
+        if not self.running:
+            return
+        self.callback.note(f"stopping {len(self.running)} trainings; each saves before it ends")
+        for reference in self.running:
+            self.ray.cancel(reference, force=False, recursive=False)
+        self.ray.wait([*self.running], num_returns=len(self.running), timeout=STOP_SECONDS)
+
+
+def _in_worker(
+    trial: Trial, data: str | Dataset, folder: str, watcher: type[Callback], wait: bool, track: tuple[Kind, ...]
+) -> tuple[str, Any]:
+    """Carry out a trial, and say how it ended.
+
+    folder   where the work was started: paths are meant from there, on every node
+    """
+    try:
+        os.chdir(folder)
+    except OSError:
+        return "directory", f"{folder}: is not on {socket.gethostname()}; start from a folder that all nodes share"
+    try:
+        carry_out(replace(trial, data=data), watcher(), wait, track)
+    except InterruptedRun as stop:
+        return "interrupted", stop.step
+    except NotTrained as error:
+        return "held", str(error)
+    except DirectoryError as error:
+        return "directory", str(error)
+    except WaypostError as error:
+        return "mistake", str(error)
+    except OSError as error:
+        return "disk", (error.errno, error.strerror or str(error), error.filename)
+    return "finished", None
+
+
+def _read(trial: Trial) -> Outcome:
+    """The run of a trial that is finished, once it is certain that it is the one that is asked for."""
+    if not trial.finished:
+        return NotTrained(status(trial).words)
+    return carry_out(trial, Callback())
