@@ -23,6 +23,8 @@ from rich.progress import Progress
 
 ROWS, COLUMNS, ACTIONS = 100_000, 11, 3
 LOG_EVERY = 500
+FIRST_LOOK = 1_000
+"""Updates after which alarms ask the policy for the first time, which compiles its acting: before the time is taken."""
 SIZES: dict[str, dict[str, Any]] = {
     "paper": {},
     "small": dict.fromkeys(("value_hidden", "guide_hidden", "executor_hidden"), (64, 64)),
@@ -65,15 +67,16 @@ class Watched:
         if side == "bare":
             self.training.alarms.look = lambda *_: []  # type: ignore[method-assign]
         callback.start(planned, planned.steps, 0)
+        for _ in range(FIRST_LOOK // LOG_EVERY + 1):
+            self._to_the_next_row()
+
+    def _to_the_next_row(self) -> None:
+        stage = self.training.algorithm.stages[0]
+        self.training._log(stage, self.training.learner.advance(stage, LOG_EVERY))
 
     def time(self, what: str, seconds: float) -> float:
         """Seconds per update."""
-        training, (stage, *_) = self.training, self.training.algorithm.stages
-
-        def to_the_next_row() -> None:
-            training._log(stage, training.learner.advance(stage, LOG_EVERY))
-
-        return timed(to_the_next_row, seconds) / LOG_EVERY
+        return timed(self._to_the_next_row, seconds) / LOG_EVERY
 
 
 def main() -> int:

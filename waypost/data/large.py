@@ -38,14 +38,8 @@ def obtain(
 
     `free_on_device` is asked for the free bytes of a device with its own memory, after the data are loaded.
     """
-    names = [] if isinstance(source, Dataset) else parts(source)
-    if isinstance(source, Dataset):
-        name, need, refused = source.name, size(source), None if is_mapped(source.observations) else "in memory"
-    else:
-        name, need = str(source), sum(map(stored_size, names))
-        as_it_is = not columns.roles and (pipeline is None or pipeline.plain)
-        refused = next(filter(None, map(refusal, names)), None) if as_it_is else OTHERWISE
-    free = available_memory()
+    names, need, refused = _looked_at(source, columns, pipeline)
+    name, free = source.name if isinstance(source, Dataset) else str(source), available_memory()
     if refused is None and (choice == "always" or (choice == "auto" and need > MEMORY_SHARE * free)):
         return source if isinstance(source, Dataset) else columns.declared(in_place(names, name)), True
     if need > free and not (isinstance(source, Dataset) and refused):
@@ -60,6 +54,24 @@ def obtain(
         return dataset, choice == "always"
     on_device = free_on_device()
     return dataset, on_device is not None and size(dataset) > DEVICE_SHARE * on_device
+
+
+def stays_in_files(source: str | Path, columns: Columns, choice: Choice, pipeline: Pipeline | None = None) -> bool:
+    """Whether `obtain` leaves the rows of a source in its files, whatever device learns from them."""
+    _, need, refused = _looked_at(source, columns, pipeline)
+    return refused is None and (choice == "always" or (choice == "auto" and need > MEMORY_SHARE * available_memory()))
+
+
+def _looked_at(
+    source: str | Path | Dataset, columns: Columns, pipeline: Pipeline | None
+) -> tuple[list[str], int, str | None]:
+    """The files of a source, the bytes its rows take in memory, and why they cannot stay where they are, if so."""
+    if isinstance(source, Dataset):
+        return [], size(source), None if is_mapped(source.observations) else "in memory"
+    names = parts(source)
+    as_it_is = not columns.roles and (pipeline is None or pipeline.plain)
+    refused = next(filter(None, map(refusal, names)), None) if as_it_is else OTHERWISE
+    return names, sum(map(stored_size, names)), refused
 
 
 def size(dataset: Dataset) -> int:

@@ -18,12 +18,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from waypost.data.dataset import Dataset
-from waypost.data.large import MEMORY_SHARE, stored_size
-from waypost.data.mapped import mappable
+from waypost.data.large import stays_in_files
 from waypost.data.sources import load
 from waypost.errors import DirectoryError, InterruptedRun, WaypostError
-from waypost.files import expanded
-from waypost.resources import CORES, available_memory, require
+from waypost.resources import CORES, require
 from waypost.studies.results import NotTrained
 from waypost.studies.trials import Status, Trial, carry_out, saved_at, status
 from waypost.training.callbacks import Callback, in_turn
@@ -253,15 +251,13 @@ class _Work:
         return None
 
     def _shared(self, trial: Trial) -> Any:
-        """The data in the memory that all workers of a node share, or the name of a file that they can map."""
+        """The data in the memory that all workers of a node share, or the name of files that each of them streams."""
         planned, source = trial.plan, trial.data
         if isinstance(source, Dataset):
             key: tuple[str, Any, Any] = source.fingerprint(), None, None
         else:
-            path = expanded(source)
-            large = planned.stream == "always" or stored_size(path) > MEMORY_SHARE * available_memory()
-            if large and planned.stream != "never" and mappable(path):
-                return str(path.resolve())
+            if stays_in_files(source, planned.columns, planned.stream, planned.pipeline):
+                return str(source)
             key = str(source), planned.columns, planned.pipeline
         if key not in self.data:
             if not isinstance(source, Dataset):
