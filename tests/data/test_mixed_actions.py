@@ -158,6 +158,20 @@ def test_choices_that_are_not_those_of_the_data_are_refused(choices: Any, words:
         data.with_action_choices(choices)
 
 
+def test_a_log_with_gaps_and_another_rate_keeps_its_choices() -> None:
+    log = LOG | {"time": np.arange(60.0), "gear": np.where(np.arange(60) == 4, np.nan, LOG["gear"])}
+    ways: list[dict[str, Any]] = [{"missing": ("hold",)}, {"missing": ("drop",)}]
+    for given in (*ways, {"missing": ("hold",), "resample": 2.0}):
+        found = waypost.load(log, columns(time="time"), pipeline=Pipeline(**given))
+        assert found.action_choices == MIXED
+        assert set(np.unique(found.require("actions")[:, 1])) <= {1, 2, 10}
+
+
+def test_actions_are_not_of_two_kinds_at_once(data: Dataset) -> None:
+    with pytest.raises(WaypostError, match="either action_count or action_choices"):
+        Dataset.from_arrays(data.observations, actions=np.zeros(60), action_count=2, action_choices=(("a", "b"),))
+
+
 def test_an_inspection_finds_choices_among_numbers(data: Dataset) -> None:
     doubtful = inspect(data.with_action_count(0, declared=False))
     (note,) = [each for each in doubtful.findings if each.what == "discrete-actions"]

@@ -149,6 +149,8 @@ class Dataset(Summarised):
                 raise WaypostError(f"{name}: actions have no columns; leave them out for action-free data")
             if action_count is not None:
                 action_low, action_high = validation.discrete_bounds(name, actions, action_count)
+            if action_choices and action_count is not None:
+                raise WaypostError(f"{name}: actions have either action_count or action_choices, not both")
             if action_choices:
                 bounds = (action_low, action_high, action_names)
                 action_low, action_high = validation.mixed_bounds(name, actions, action_choices, *bounds)
