@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,23 @@ from rich.table import Table
 
 import waypost.recording  # noqa: F401 (data made here are known by name)
 from waypost.cli import options
-from waypost.cli.output import print_json, say
-from waypost.cli.sweeping import run_sweep as run_sweep
+from waypost.cli.output import say
 from waypost.console.screen import plain
+
+
+def _print_json(wanted: bool, record: Any) -> None:
+    """One JSON object, the last line on stdout."""
+    if wanted:
+        say(json.dumps(_finite(record), allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    """The record with none for what is not finite: JSON has no word for it."""
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def run_train(
@@ -34,7 +49,7 @@ def run_train(
     with results(as_json) as to:
         show_run(run, to)
         to.tell(f"report: {out / 'report.html'}")
-    print_json(as_json, run.result)
+    _print_json(as_json, run.result)
 
 
 def run_demo(command: options.Demo) -> None:
@@ -68,7 +83,13 @@ def run_compare(command: options.Compare) -> None:
     with results(command.json) as to:
         show_comparison(comparison, to)
         to.tell(f"page: {command.out / 'compare.html'}")
-    print_json(command.json, comparison.to_json())
+    _print_json(command.json, comparison.to_json())
+
+
+def run_sweep(command: options.Sweep) -> None:
+    from waypost.cli.sweeping import sweep_and_show
+
+    _print_json(command.json, sweep_and_show(command))
 
 
 def run_paper(command: options.Paper) -> None:
@@ -95,7 +116,7 @@ def run_paper(command: options.Paper) -> None:
             to.print(Markdown(record.text))
             to.tell(f"files: {command.out / command.name}")
             to.tell(f"page: {command.out / 'paper.html'}")
-        print_json(command.json, asdict(record))
+        _print_json(command.json, asdict(record))
         return
     done = finished(command.out)
     forms = {name: ", ".join(["quick" if record.quick else "full", *changes(record)]) for name, record in done.items()}
@@ -122,7 +143,7 @@ def run_evaluate(command: options.Evaluate) -> None:
         outcome = evaluate(command.run, command.env, **given, progress=progress)
     with results(command.json) as to:
         show(outcome, to)
-    print_json(command.json, outcome)
+    _print_json(command.json, outcome)
 
 
 def run_report(command: options.Report) -> None:
@@ -149,7 +170,7 @@ def run_adapt(command: options.Adapt) -> None:
         show_run(adapted.run, to)
         to.tell(adapted.words())
         to.tell(f"report: {out / 'report.html'}")
-    print_json(command.json, adapted.to_json())
+    _print_json(command.json, adapted.to_json())
 
 
 def run_diagnose(command: options.Diagnose) -> None:
@@ -165,7 +186,7 @@ def run_diagnose(command: options.Diagnose) -> None:
     with results(command.json) as to:
         show_diagnosis(found, to)
     say(plain(folder))
-    print_json(command.json, found.to_json())
+    _print_json(command.json, found.to_json())
 
 
 def run_judge(command: options.Judge) -> None:
@@ -189,7 +210,7 @@ def run_judge(command: options.Judge) -> None:
         to.tell(f"page: {command.out / 'judge.html'}")
         for run in judged:
             to.tell(f"on the page of the run: waypost report {run}")
-    print_json(command.json, found.to_json())
+    _print_json(command.json, found.to_json())
 
 
 def run_export(command: options.Export) -> None:
@@ -207,7 +228,7 @@ def run_export(command: options.Export) -> None:
         screen.tell(f"{tensors}: {', '.join(each['name'] for each in done[tensors])}")
     for file in done["files"]:
         say(plain(file))
-    print_json(command.json, done)
+    _print_json(command.json, done)
 
 
 def run_serve(command: options.Serve) -> None:
@@ -252,7 +273,7 @@ def run_collect(command: options.Collect) -> None:
     with results(command.json) as to:
         show_inspection(inspection, to)
         to.tell(f"data: {out}")
-    print_json(command.json, inspection.to_json() | {"file": str(out)})
+    _print_json(command.json, inspection.to_json() | {"file": str(out)})
 
 
 def run_inspect(command: options.Inspect) -> int:
@@ -271,7 +292,7 @@ def run_inspect(command: options.Inspect) -> int:
 
         write_inspection(inspection, dataset, command.out)
         to.tell(f"page: {command.out}")
-    print_json(command.json, inspection.to_json())
+    _print_json(command.json, inspection.to_json())
     return 2 if any(finding.level == "error" for finding in inspection.findings) else 0
 
 

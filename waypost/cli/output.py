@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import io
-import json
-import math
 import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
-from typing import Any
 
 from waypost.console.screen import Screen, plain, screen
 
@@ -20,21 +17,6 @@ def say(text: str) -> None:
     """A line on stdout, for programs."""
     with saying():
         print(text)
-
-
-def print_json(wanted: bool, record: Any) -> None:
-    """One JSON object, the last line on stdout."""
-    if wanted:
-        say(json.dumps(_finite(record), allow_nan=False))
-
-
-def _finite(value: Any) -> Any:
-    """The record with none for what is not finite: JSON has no word for it."""
-    if isinstance(value, dict):
-        return {name: _finite(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @contextmanager

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 from rich.table import Table
 
 from waypost.cli.common import EvaluationOptions, LogOptions
-from waypost.cli.output import print_json
 from waypost.cli.scale import ScaleOptions
 from waypost.data.names import SEVERAL
 from waypost.errors import WaypostError
@@ -63,7 +62,8 @@ class Sweep(LogOptions):
     scale: tyro.conf.OmitArgPrefixes[ScaleOptions] = field(default_factory=ScaleOptions)
 
 
-def run_sweep(command: Sweep) -> None:
+def sweep_and_show(command: Sweep) -> dict[str, Any]:
+    """Sweep, write the page and show the table; the answer is the record for programs."""
     from waypost.cli.screen import results
     from waypost.console.bar import TrainingBar
     from waypost.report.sweep import write_sweep
@@ -104,4 +104,4 @@ def run_sweep(command: Sweep) -> None:
             table.add_row(*cells(row))
         to.print(table)
         to.tell(f"page: {out / 'sweep.html'}")
-    print_json(command.json, found.to_json())
+    return found.to_json()
