@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from samples import walk
 
-from waypost.agents import ALGORITHMS, Entry, able, supports
+from waypost.agents import ALGORITHMS, Entry, able, display_name, supports
 from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
+from waypost.studies.paper.benchmark import NAMES
 
 
 def walk_choosing() -> Dataset:
@@ -109,3 +110,15 @@ def test_every_entry_leads_to_its_code(name: str) -> None:
     assert chosen.name == name
     assert issubclass(chosen.load().config_type, chosen.config_type)
     assert chosen.title
+
+
+def test_every_algorithm_has_a_name_as_papers_write_it() -> None:
+    assert [display_name(name) for name in ("waypoint", "por", "bc10", "td3bc")] == [
+        "Waypoint",
+        "POR",
+        "10%BC",
+        "TD3+BC",
+    ]
+    assert all(entry.label for entry in ALGORITHMS.values())
+    assert {name: display_name(name) for name in NAMES} == NAMES
+    assert display_name("my-own") == "my-own"

@@ -154,8 +154,8 @@ def test_a_missing_library_is_named_with_its_extra(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(
     ("out", "format", "words"),
     [
-        ("policy.pt", None, "ends in .onnx or .npz"),
-        ("policy.npz", "onnx", "ends in .onnx"),
+        ("policy.pt", None, "must end in .onnx or .npz"),
+        ("policy.npz", "onnx", "must end in .onnx"),
         ("there.onnx", None, "already exists; choose another name or pass --overwrite"),
         ("mine.npz", None, "mine.py: already exists"),
     ],

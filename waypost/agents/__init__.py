@@ -46,6 +46,8 @@ class Entry:
     """Whether it can learn continuous actions."""
     streams: bool = True
     """Whether it can learn from streamed data, without all of them at once."""
+    label: str = ""
+    """Its name as papers write it; by default `name`."""
 
     def load(self) -> type[Algorithm]:
         module, _, name = self.code.partition(":")
@@ -102,6 +104,7 @@ ENTRIES = (
         "por",
         "policy-guided offline RL: value, guide and executor (Xu et al. 2022)",
         ".por:POR",
+        label="POR",
         discrete=True,
         without=PARTS,
     ),
@@ -109,14 +112,16 @@ ENTRIES = (
         "waypoint",
         "POR with goals several steps ahead, in the directions in which the system drifts",
         ".waypoint:Waypoint",
+        label="Waypoint",
         discrete=True,
         without=PARTS,
     ),
-    Entry("bc", "behaviour cloning: imitate the data", ".bc:BC", ACTIONS, discrete=True),
+    Entry("bc", "behaviour cloning: imitate the data", ".bc:BC", ACTIONS, label="BC", discrete=True),
     Entry(
         "bc10",
         "10%BC: behaviour cloning of the best tenth of the episodes",
         ".bc:TopBC",
+        label="10%BC",
         discrete=True,
         streams=False,
     ),
@@ -124,49 +129,59 @@ ENTRIES = (
         "onestep",
         "one step of policy improvement over the behaviour (Brandfonbrener et al. 2021)",
         ".onestep:OneStep",
+        label="One-step",
     ),
     Entry(
         "iql",
         "implicit Q-learning: an expectile of Q over the data's actions (Kostrikov et al. 2021)",
         ".iql:IQL",
+        label="IQL",
         discrete=True,
     ),
     as_recorded(
         "td3bc",
         "TD3+BC: actor-critic kept close to the data's actions (Fujimoto and Gu 2021)",
         ".td3bc:TD3BC",
+        label="TD3+BC",
     ),
     Entry(
         "cql",
         "conservative Q-learning: Q pushed down away from the data (Kumar et al. 2020)",
         ".cql:CQL",
+        label="CQL",
         conventions={"return-range": "recorded", "goal": "centred-goal"},
     ),
     as_recorded(
         "cql-discrete",
         "conservative Q-learning for discrete actions (Kumar et al. 2020)",
         ".cql_discrete:DiscreteCQL",
+        label="Discrete CQL",
         discrete=True,
         continuous=False,
     ),
-    as_recorded("bcq", "BCQ: Q-learning among actions like those in the data (Fujimoto et al. 2019)", ".bcq:BCQ"),
+    as_recorded(
+        "bcq", "BCQ: Q-learning among actions like those in the data (Fujimoto et al. 2019)", ".bcq:BCQ", label="BCQ"
+    ),
     as_recorded(
         "bear",
         "BEAR: Q-learning inside the support of the data's actions (Kumar et al. 2019)",
         ".bear:BEAR",
+        label="BEAR",
     ),
     as_recorded(
         "brac",
         "BRAC: actor-critic with a penalty for leaving the behaviour policy (Wu et al. 2019)",
         ".brac:BRAC",
+        label="BRAC",
     ),
     without_convention(
-        "dt", "Decision Transformer: actions conditioned on a target return (Chen et al. 2021)", ".dt:DT"
+        "dt", "Decision Transformer: actions conditioned on a target return (Chen et al. 2021)", ".dt:DT", label="DT"
     ),
     without_convention(
         "rvs-r",
         "RvS-R: cloning conditioned on the return (Emmons et al. 2022)",
         ".rvs:RvSR",
+        label="RvS-R",
         discrete=True,
     ),
     without_convention(
@@ -174,6 +189,7 @@ ENTRIES = (
         "RvS-G: cloning conditioned on a goal (Emmons et al. 2022)",
         ".rvs:RvSG",
         ACTIONS,
+        label="RvS-G",
         discrete=True,
     ),
 )
@@ -187,6 +203,12 @@ def find_entry(name: str) -> Entry:
             f"no algorithm is called {shown(name)}; there are: {', '.join(ALGORITHMS)}{meant(name, ALGORITHMS)}"
         )
     return ALGORITHMS[name]
+
+
+def display_name(name: str) -> str:
+    """The name of an algorithm as papers write it; unknown names are shown as they are."""
+    entry = ALGORITHMS.get(name)
+    return entry.label if entry and entry.label else name
 
 
 def algorithm(name: str) -> type[Algorithm]:
