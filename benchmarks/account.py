@@ -1,7 +1,7 @@
 """Where the time of POR's update goes: `python benchmarks/account.py [--rounds N]`. README.md explains the figures.
 
-The update as it is, the same with plain gradient steps in place of Adam, and its bare matrix multiplications take
-turns in one process.
+The full update, the same with plain gradient steps instead of Adam, and its matrix multiplications alone take turns in
+one process.
 
 The last line of standard output is one JSON object: milliseconds, medians of the rounds.
 """
@@ -27,7 +27,7 @@ from waypost.training.loop import Learner
 
 
 class Plain(POR):
-    """POR whose steps are a rate times the gradient, without the moments that Adam reads and writes."""
+    """POR with plain gradient steps, without Adam's moments."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -44,7 +44,7 @@ def main() -> int:
     for name, kind in (("update with plain steps", Plain), ("update", POR)):
         learner = Learner(kind(config, spec, STEPS), columns, [0])
         sides[name] = partial(learner.advance, learner.algorithm.stages[0], steps)
-    # After the learners, who decide how many devices JAX has.
+    # After the learners, which decide how many devices JAX has.
     sides["multiplications"] = multiplications("paper", steps, BATCH)
     for run in sides.values():
         run()

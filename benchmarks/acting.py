@@ -1,6 +1,6 @@
 """How long an action takes: `python benchmarks/acting.py`. README.md explains the figures.
 
-The same policy by JAX, by onnxruntime and by NumPy, for one observation and for 256; from a cold start to the first
+The same policy in JAX, onnxruntime and NumPy, for one observation and for 256; the time from a cold start to the first
 action; and a bounded number of requests to `waypost serve` on this machine.
 
 The last line of standard output is one JSON object with the headline figures.
@@ -32,7 +32,7 @@ COLD = {
     f"providers=['CPUExecutionProvider']).run(['action'], {{'observation': numpy.array({ONE}, 'f')}})",
     "numpy": f"from policy import Policy; Policy().act({ONE})",
 }
-"""From nothing to the first action, each as its users write it; run where the files are."""
+"""From a cold start to the first action, as a user would write it; run in the folder of the files."""
 
 
 def prepare(folder: Path) -> None:
@@ -56,7 +56,7 @@ def prepare(folder: Path) -> None:
 
 
 class Actor:
-    """One way to act, in a process of its own."""
+    """One way to act, in its own process."""
 
     def __init__(self, kind: str, folder: str):
         self.batches = {str(n): np.random.default_rng(n).normal(size=(n, COLUMNS)).astype(np.float32) for n in BATCHES}
@@ -114,7 +114,7 @@ def cold(folder: Path, figures: Figures, rounds: int) -> dict[str, float]:
 
 
 def load_test(folder: Path, figures: Figures, requests: int, clients: int) -> dict[str, float]:
-    """So many requests of one observation each, by so many clients at once, to this machine only."""
+    """Send requests of one observation each from several clients at once, to this machine only."""
     command = [sys.executable, "-m", "waypost", "serve", str(folder / "run"), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
         try:

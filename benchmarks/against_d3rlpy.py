@@ -1,6 +1,6 @@
 """The benchmark against d3rlpy: updates of IQL, TD3+BC, CQL and BC of equal size. README.md explains the figures.
 
-d3rlpy needs other versions of common libraries than Waypost, so it lives in an environment of its own, `.venv-d3rlpy`;
+d3rlpy needs other versions of common libraries than Waypost, so it has its own environment, `.venv-d3rlpy`;
 $D3RLPY_PYTHON can name another interpreter. Its side is `d3rlpy_side.py`.
 """
 
@@ -24,7 +24,7 @@ d3rlpy's. On a busy machine a longer turn gets a smaller share of it.
 
 
 def learner(name: str) -> Any:
-    """A learner of that algorithm that has compiled its chunk."""
+    """A learner of that algorithm, already compiled."""
     from waypost.agents import bc, cql, iql, td3bc
     from waypost.data.dataset import Dataset
     from waypost.training.loop import Learner
@@ -55,7 +55,7 @@ def learner(name: str) -> Any:
 
 
 class Foreign:
-    """d3rlpy's worker in its own interpreter; as `Remote`, it sleeps until it is told to work."""
+    """d3rlpy's worker in its own interpreter; like `Remote`, it sleeps until it is called."""
 
     def __init__(self, environment: dict[str, str] | None = None):
         self.process = subprocess.Popen(
@@ -76,9 +76,7 @@ class Foreign:
     def answer(self) -> Any:
         line = self.process.stdout.readline() if self.process.stdout else ""
         if not line:
-            raise RuntimeError(
-                "d3rlpy's process died; python benchmarks/crosscheck.py shows whether d3rlpy runs at all"
-            )
+            raise RuntimeError("d3rlpy's process died; run python benchmarks/crosscheck.py to see whether d3rlpy works")
         good, answer = json.loads(line)
         if not good:
             raise RuntimeError(f"d3rlpy: {answer}")
@@ -91,12 +89,12 @@ class Foreign:
 
 
 def missing() -> str | None:
-    """What to do if d3rlpy is not there."""
+    """What to do if d3rlpy is missing."""
     return None if PYTHON.exists() else "d3rlpy, which Waypost is compared with, is missing: make .venv-d3rlpy"
 
 
 def updates(bench: Any, figures: Any, quick: bool) -> dict[str, float]:
-    """Waypost's updates, sampling included, against d3rlpy's on batches that are there, which is its faster way."""
+    """Waypost's updates, sampling included, against d3rlpy's on batches drawn beforehand, its faster way."""
     results = {}
     spinning, sleeping = bench.workers["d3rlpy"], bench.workers["d3rlpy, sleeping"]
     for name in CHUNKS:
@@ -108,9 +106,9 @@ def updates(bench: Any, figures: Any, quick: bool) -> dict[str, float]:
         if not quick:
             sides |= {"sampled": (spinning, name), "sampled, sleeping": (sleeping, name)}
         times = bench.times(f"{name} against d3rlpy", sides)
-        # Whichever way of waiting suits its threads better counts.
+        # The better way of waiting for its threads counts.
         best = min("given", "given, sleeping", key=lambda way, times=times: float(np.median(times[way])))
-        figures.time(f"d3rlpy, {name}", times[best], "an update on a batch that is there")
+        figures.time(f"d3rlpy, {name}", times[best], "an update on a batch drawn beforehand")
         figures.time(f"Waypost, {name}", times["waypost"], "an update inside Learner.advance, sampling included")
         key = f"{name}_vs_d3rlpy"
         results[key] = figures.ratio(key, times, best, "waypost", "d3rlpy over Waypost", True)

@@ -1,9 +1,9 @@
 """How fast Waypost is on this machine: `python benchmarks/bench.py [--quick]`. README.md explains the figures.
 
-The sides of a comparison live in worker processes and work only when told to over a pipe, one at a time. In one
-process the thread pools of XLA and PyTorch would stand in each other's way, and JAX can be started for one number of
-CPU devices only. The sides take turns in short rounds, forwards and backwards, so that whatever else the machine does
-meets all of them alike; where other processes leave it calm moments, the rounds wait for these.
+The sides of a comparison are worker processes that work one at a time, when called over a pipe. In one process the
+thread pools of XLA and PyTorch would interfere, and JAX can be started with only one number of CPU devices. The sides
+take turns in short rounds, forwards and backwards, so that other load on the machine affects all of them equally. If
+other processes leave calm moments, the rounds wait for them.
 
 The last line of standard output is one JSON object with the headline figures.
 """
@@ -29,13 +29,13 @@ ROWS = 100_000
 STEPS = 1_000_000
 """Length of the learning-rate schedules."""
 TOLERANCE = 1e-5
-"""How far parameters may lie apart after the same update by Waypost and by PyTorch."""
+"""Largest allowed difference of parameters after the same update by Waypost and by PyTorch."""
 SIZES = {
     "paper": {"observation": 11, "action": 3, "value": (256, 256), "guide": (256, 256), "executor": (1024, 1024)},
     "small": {"observation": 2, "action": 2, "value": (64, 64), "guide": (64, 64), "executor": (64, 64)},
 }
 CHUNKS = {"paper": 50, "small": 500}
-"""Updates per call of `Learner.advance`: enough to make the cost of the call itself vanish."""
+"""Updates per call of `Learner.advance`: enough to make the cost of the call negligible."""
 BATCH = 256
 LEARNERS = {
     "one": ("paper", 1, None),
@@ -74,7 +74,7 @@ def problem(size: str) -> tuple[Any, dict[str, np.ndarray], Any]:
 
 
 def build(size: str, seeds: int, seeds_per_lane: int | None) -> Any:
-    """A learner that has compiled its chunk."""
+    """A learner, already compiled."""
     from waypost.agents.por import POR
     from waypost.training.loop import Learner
 
@@ -85,7 +85,7 @@ def build(size: str, seeds: int, seeds_per_lane: int | None) -> Any:
 
 
 def networks(size: str) -> list[tuple[tuple[int, ...], int]]:
-    """Layer sizes of each network that learns, and how often it is run forward besides: V' and V once more each."""
+    """Layer sizes of each trained network, and its number of extra forward passes: one each for V' and V."""
     sizes = SIZES[size]
     value = (sizes["observation"], *sizes["value"], 1)
     guide = (sizes["observation"], *sizes["guide"], sizes["observation"])
@@ -107,7 +107,7 @@ def flops(size: str, batch: int) -> int:
 
 
 class TorchWorker:
-    """The update in PyTorch: eager, with the fused Adam, and with that and `torch.compile`."""
+    """The update in PyTorch: eager, with the fused Adam, and with both that and `torch.compile`."""
 
     def __init__(self, threads: int = CORES) -> None:
         import torch
@@ -142,19 +142,19 @@ class LearnerWorker:
     """Waypost's own training loop."""
 
     def __init__(self, *names: str) -> None:
-        """Build these learners. They are the first to use JAX, because they decide how many devices there are."""
+        """Build these learners. They must be the first to use JAX, because they set the number of devices."""
         self.learners = {name: build(*LEARNERS[name]) for name in names}
         self.multiplications = multiplications("paper", CHUNKS["paper"], BATCH)
 
     def time(self, what: str, seconds: float) -> float:
-        """Seconds per update, of all seeds of that learner."""
+        """Seconds per update of all seeds of that learner."""
         if what == "matmul":
             return timed(self.multiplications, seconds) / CHUNKS["paper"]
         learner, steps = self.learners[what], CHUNKS[LEARNERS[what][0]]
         return timed(partial(learner.advance, learner.algorithm.stages[0], steps), seconds) / steps
 
     def update_once(self) -> tuple[dict[str, Any], dict[str, np.ndarray], dict[str, Any]]:
-        """A state after a few updates, a batch, and the state after one update more on that batch."""
+        """A state after a few updates, a batch, and the state after one more update on that batch."""
         import jax
 
         learner = self.learners["one"]
@@ -169,7 +169,7 @@ class LearnerWorker:
 
 
 def exported(state: Any) -> dict[str, Any]:
-    """The arrays of a POR state that PyTorch needs to go on from it, in the order of the networks' leaves."""
+    """The arrays of a POR state that PyTorch needs to continue from it, in the order of the networks' leaves."""
     import jax
     import optax
 
@@ -191,8 +191,8 @@ def exported(state: Any) -> dict[str, Any]:
 def multiplications(size: str, updates: int, batch: int) -> Callable[[], Any]:
     """Only the matrix multiplications of that many updates, as one compiled scan.
 
-    The rows that enter change sign each time, so nothing can be moved out of the loop, and every product that feeds no
-    other is carried to the end, so nothing can be left out. All else is a negation of (batch, inputs) numbers.
+    The inputs change sign each time, so that nothing can be moved out of the loop. Every product that feeds no other is
+    carried to the end, so that nothing can be left out. The only other work is a negation of (batch, inputs) numbers.
     """
     import jax
     import jax.numpy as jnp
@@ -250,7 +250,7 @@ class OthersWorker:
 
 
 class EvaluationWorker:
-    """An agent in the four rooms, judged in two ways. It is untrained: every episode goes on to the time limit."""
+    """An agent in the four rooms, evaluated in two ways. It is untrained: every episode runs to the time limit."""
 
     def __init__(self) -> None:
         import jax
@@ -262,7 +262,7 @@ class EvaluationWorker:
         self.task = TASKS["four-rooms"]
         config = Config(**{f"{part}_hidden": SIZES["small"][part] for part in ("value", "guide", "executor")})
         self.agent = agent = POR.build(config, POR.prepare(config, record(transitions=1_000))[1])
-        # The weights as constants: the leanest call a script can make.
+        # The weights as constants: the fastest call a script can make.
         self.act = jax.jit(lambda observations: agent.act(observations)[0])
 
     def together(self, paths: bool = False) -> Any:
@@ -290,7 +290,7 @@ class EvaluationWorker:
         return returns, lengths, last
 
     def check(self) -> int:
-        """The number of steps, if both ways lead to the same end of every episode."""
+        """The number of steps, after checking that both ways end every episode alike."""
         episodes, (returns, lengths, last) = self.together(paths=True), self.one_by_one()
         if episodes.returns[0].tolist() != returns or episodes.lengths[0].tolist() != lengths:
             raise AssertionError("episodes together and one by one have different returns or lengths")
@@ -304,7 +304,7 @@ class EvaluationWorker:
 
 
 def workers(quick: bool) -> dict[str, Worker]:
-    """Every worker, built and asleep."""
+    """All workers, built and asleep."""
     passive = {"OMP_WAIT_POLICY": "PASSIVE"}
     one_device = {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=1"}
     started: dict[str, Worker] = {
@@ -335,7 +335,7 @@ def por_update(bench: Bench, figures: Figures, quick: bool) -> dict[str, float]:
     waypost, torch, sleeping = (bench.workers[name] for name in ("waypost", "torch", "torch, sleeping"))
     worst = torch.call("check", *waypost.call("update_once"))
     if not worst < TOLERANCE:
-        raise AssertionError(f"PyTorch's update and Waypost's differ by {worst:.1e}: they do not compute the same")
+        raise AssertionError(f"PyTorch's update and Waypost's differ by {worst:.1e}: the updates are not equal")
     sides = {
         "torch": (torch, "plain"),
         "waypost": (waypost, "one"),
@@ -343,10 +343,10 @@ def por_update(bench: Bench, figures: Figures, quick: bool) -> dict[str, float]:
         "sleeping": (sleeping, "plain"),
     }
     times = bench.times("POR update", sides)
-    # Threads that wait by spinning are best on a free machine and disastrous on a busy one: PyTorch gets its choice.
+    # Spinning threads are best on a free machine and very slow on a busy one: PyTorch's better result counts.
     best = min("torch", "sleeping", key=lambda name: np.median(times[name]))
     figures.number("agreement", f"{worst:.1e}", "largest difference of a parameter after the same update")
-    figures.time("PyTorch", times["torch"], "an update, libraries as they come")
+    figures.time("PyTorch", times["torch"], "an update, libraries with their defaults")
     figures.time("PyTorch, sleeping", times["sleeping"], "the same with OMP_WAIT_POLICY=PASSIVE")
     figures.time("Waypost", times["waypost"], "an update inside Learner.advance")
     results = {
@@ -369,7 +369,7 @@ def por_update(bench: Bench, figures: Figures, quick: bool) -> dict[str, float]:
     figures.line()
     work = flops("paper", BATCH)
     figures.number("work", f"{work / 1e9:.3f} GFLOP", "matrix multiplications of an update, two per multiply-add")
-    figures.time("bare multiplications", times["matmul"], "nothing but these")
+    figures.time("bare multiplications", times["matmul"], "these alone")
     figures.speed("limit", work, times["matmul"], "speed of the bare multiplications")
     figures.speed("attained", work, times["waypost"], "the same work in the time of the whole update")
     name = "matmul_limit_share"
@@ -415,7 +415,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Measure Waypost on this machine; see benchmarks/README.md.")
     parser.add_argument("--quick", action="store_true", help="the headline figures only, less exact")
     parser.add_argument(
-        "--patience", type=float, metavar="S", help="how long each of the measurements waits for a calm machine"
+        "--patience", type=float, metavar="S", help="how long each measurement waits for a calm machine"
     )
     arguments = parser.parse_args()
     quick, patience = arguments.quick, arguments.patience

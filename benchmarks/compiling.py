@@ -1,8 +1,8 @@
-"""How long the first training of each algorithm compiles: `python benchmarks/compiling.py [ALGORITHM ...]`.
+"""How long the first training of each algorithm takes to compile: `python benchmarks/compiling.py [ALGORITHM ...]`.
 
-Every algorithm in a process of its own with nothing kept from before, at the paper's size, on random transitions of a
-hopper's shape. Tracing, lowering and XLA's compilation are JAX's own figures for the beginning and one chunk of every
-stage; what happens in the same seconds on another core is counted, too.
+Every algorithm runs in its own process with an empty cache, at the paper's size, on random transitions of a hopper's
+shape. Tracing, lowering and XLA's compilation are JAX's own figures for the start and one chunk of every stage; work
+that runs at the same time on another core is counted too.
 
 The last line of standard output is one JSON object: seconds in all for each algorithm.
 """

@@ -1,8 +1,8 @@
-"""Remake d3rlpy's answers to small problems: `make crosscheck`, or `python benchmarks/crosscheck.py [--python PATH]`.
+"""Write d3rlpy's answers to small problems: `make crosscheck`, or `python benchmarks/crosscheck.py [--python PATH]`.
 
-d3rlpy is an implementation of these algorithms that is not ours. For each algorithm this draws weights, data and random
-numbers, lets d3rlpy's own classes do the update (`d3rlpy_side.py`, in an interpreter of its own) and writes questions
-and answers to `tests/agents/d3rlpy/`. `tests/agents/test_d3rlpy.py` gives the same weights, data and random numbers to
+d3rlpy is an independent implementation of these algorithms. For each algorithm this draws weights, data and random
+numbers, runs the update with d3rlpy's own classes (`d3rlpy_side.py`, in its own interpreter) and writes inputs and
+outputs to `tests/agents/d3rlpy/`. `tests/agents/test_d3rlpy.py` gives the same weights, data and random numbers to
 Waypost's updates; it needs neither d3rlpy nor PyTorch. The largest differences are printed at the end.
 """
 
@@ -84,9 +84,9 @@ CASES: dict[str, dict[str, Any]] = {
 """Settings, with Waypost's names."""
 CASES["cql-lagrange"] = {**CASES["cql"], "lagrange_threshold": 4.0, "entropy_in_target": False}
 UPDATES = {"td3bc": 4, "bcq": 3}
-"""How many updates, where it is not one."""
+"""Number of updates, if not one."""
 SEEDS = {"iql": 7, "td3bc": 1, "cql": 17, "cql-lagrange": 17, "bcq": 1}
-"""The first with which each problem can tell a right update from a wrong one, as the test demands."""
+"""The first seed with which each problem distinguishes a right update from a wrong one, as the test requires."""
 
 
 def networks(algorithm: str, settings: dict[str, Any]) -> dict[str, tuple[int, ...]]:
@@ -154,7 +154,7 @@ def question(name: str) -> dict[str, np.ndarray]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Remake d3rlpy's answers in tests/agents/d3rlpy.")
+    parser = argparse.ArgumentParser(description="Write d3rlpy's answers to tests/agents/d3rlpy.")
     parser.add_argument(
         "--python",
         default=os.environ.get("D3RLPY_PYTHON", str(ROOT / ".venv-d3rlpy" / "bin" / "python")),
@@ -162,7 +162,7 @@ def main() -> int:
     )
     python = parser.parse_args().python
     if not Path(python).exists():
-        print(f"error: d3rlpy is missing: {python} is not there; make .venv-d3rlpy", file=sys.stderr)
+        print(f"error: d3rlpy is missing: {python} does not exist; make .venv-d3rlpy", file=sys.stderr)
         return 2
     GOLDEN.mkdir(exist_ok=True)
     for name in CASES:

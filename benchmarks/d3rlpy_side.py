@@ -1,13 +1,13 @@
 """d3rlpy's part in the cross-checks and in the benchmark, for an interpreter that has d3rlpy and not Waypost.
 
     python benchmarks/d3rlpy_side.py check IN.npz OUT.npz  # updates from given weights, data and random numbers
-    python benchmarks/d3rlpy_side.py serve                 # times updates when told to, line by line
+    python benchmarks/d3rlpy_side.py serve                 # times updates on request, line by line
 
-Everything that is computed here is computed by d3rlpy's own classes; this file builds them, puts weights in and reads
-weights, losses and Adam's mean gradients out. Settings have Waypost's names.
+d3rlpy's own classes compute everything; this file builds them, sets their weights and reads weights, losses and Adam's
+mean gradients. Settings have Waypost's names.
 
-A network travels as one table per layer: the weights (inputs, outputs) and below them the biases. Layers that read the
-same numbers, for a mean and for a spread, are one table, side by side.
+A network is passed as one table per layer: the weights (inputs, outputs) and below them the biases. Layers with the
+same inputs, for a mean and for a standard deviation, are one table, side by side.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ Arrays = dict[str, np.ndarray]
 
 
 def layers(module: nn.Module) -> list[list[nn.Linear]]:
-    """The layers in order; those of a mean and of a spread together."""
+    """The layers in order; those of a mean and of a standard deviation together."""
     found = [part for part in module.modules() if isinstance(part, nn.Linear)]
     last = 2 if isinstance(getattr(module, "_logstd", None), nn.Linear) else 1
     return [*([layer] for layer in found[:-last]), found[-last:]]
 
 
 def put(module: nn.Module, name: str, arrays: Arrays) -> None:
-    """Give a network the numbers stored under its name."""
+    """Set a network to the numbers stored under its name."""
     for i, group in enumerate(layers(module)):
         table = torch.from_numpy(arrays[f"before/{name}/{i}"])
         for layer, part in zip(group, table.chunk(len(group), dim=1), strict=True):
@@ -55,7 +55,7 @@ def put(module: nn.Module, name: str, arrays: Arrays) -> None:
 
 
 def tables(module: nn.Module, name: str, read: Callable[[nn.Parameter], torch.Tensor]) -> Arrays:
-    """What is read of a network's parameters, under its name."""
+    """A network's parameters, as `read` gives them, under its name."""
     result = {}
     for i, group in enumerate(layers(module)):
         parts = [torch.cat([read(layer.weight).T, read(layer.bias)[None]]) for layer in group]
@@ -64,7 +64,7 @@ def tables(module: nn.Module, name: str, read: Callable[[nn.Parameter], torch.Te
 
 
 def after(**nets: nn.Module) -> Arrays:
-    """The networks as they are now."""
+    """The current networks."""
     named = [tables(net, f"after/{name}", torch.clone) for name, net in nets.items()]
     return {key: table for each in named for key, table in each.items()}
 
@@ -101,7 +101,7 @@ def minibatch(data: Arrays, rows: slice) -> TransitionMiniBatch:
 
 
 def scalers(data: Arrays, observations: bool) -> dict[str, Any]:
-    """What brings actions to [-1, 1] and, if wanted, observations to mean 0 and deviation 1."""
+    """Scale actions to [-1, 1] and, if wanted, observations to mean 0 and standard deviation 1."""
     result: dict[str, Any] = {"action_scaler": MinMaxActionScaler(data["action_low"], data["action_high"])}
     if observations:
         seen = data["data/observations"].astype(np.float64)
@@ -111,7 +111,7 @@ def scalers(data: Arrays, observations: bool) -> dict[str, Any]:
 
 @contextmanager
 def drawing(normal: list[np.ndarray], uniform: list[np.ndarray] | None = None) -> Iterator[None]:
-    """PyTorch's random numbers replaced by these, in the order they are asked for."""
+    """Replace PyTorch's random numbers by these, in the order they are drawn."""
     normals, uniforms = list(normal), list(uniform or [])
 
     def take(queue: list[np.ndarray], shape: Any) -> torch.Tensor:
@@ -191,7 +191,7 @@ def iql(settings: dict[str, Any], data: Arrays) -> Arrays:
         put(modules.policy, "policy", data)
         put(modules.value_func, "value", data)
         load_twins(modules, data)
-        # d3rlpy's spread is a sigmoid between its bounds.
+        # d3rlpy's log standard deviation is a sigmoid between its bounds.
         share = (data["before/log_std"].astype(np.float64) + 5.0) / 7.0
         modules.policy._logstd.data.copy_(torch.from_numpy(np.log(share / (1.0 - share)))[None])
         return algorithm, modules, batch
@@ -208,7 +208,7 @@ def iql(settings: dict[str, Any], data: Arrays) -> Arrays:
         **slopes(modules.actor_optim, policy=modules.policy),
         "slope/spread": modules.actor_optim.optim.state[spread]["exp_avg"][0].numpy(),
     }
-    # Its update moves Q together with V, towards the old V. Here Q follows once V has moved.
+    # Its update moves Q together with V, towards the old V. Here Q moves after V.
     algorithm, later, batch = begin()
     later.value_func.load_state_dict(modules.value_func.state_dict())
     result["loss/q"] = np.array([algorithm.impl.update_critic(batch)["q_loss"]])
@@ -217,7 +217,7 @@ def iql(settings: dict[str, Any], data: Arrays) -> Arrays:
 
 
 def td3bc(settings: dict[str, Any], data: Arrays) -> Arrays:
-    """Whole updates, counted from 1: d3rlpy itself would let the policy move in the first, third, ..."""
+    """Whole updates, counted from 1: d3rlpy itself would update the policy in the first, third, ..."""
     config = d3rlpy.algos.TD3PlusBCConfig(
         actor_learning_rate=settings["policy_learning_rate"],
         critic_learning_rate=settings["critic_learning_rate"],
@@ -289,7 +289,7 @@ def cql(settings: dict[str, Any], data: Arrays) -> Arrays:
         [number] = parameter.parameters()
         return number.detach().numpy().reshape(()), optimiser.optim.state[number]["exp_avg"].numpy().reshape(())
 
-    # d3rlpy moves Q before the policy and the temperature. Here all see each other's old networks.
+    # d3rlpy updates Q before the policy and the temperature. Here each part sees the old networks of the others.
     algorithm, modules, batch = begin(0.0, float(data["before/log_temperature"]))
     with drawing([noise["policy"]]):
         loss = algorithm.impl.update_actor(batch)
@@ -307,7 +307,7 @@ def cql(settings: dict[str, Any], data: Arrays) -> Arrays:
     algorithm.impl.update_critic_target()
     result |= after(**twins(modules), **targets(modules)) | slopes(modules.critic_optim, **twins(modules))
     if settings["lagrange_threshold"]:
-        # It would use the factor it has just moved; so the factor moves apart from the rest.
+        # It would use the factor it has just updated, so the factor is updated separately.
         algorithm, modules, batch = begin(settings["critic_learning_rate"], float(temperature))
         with drawing(drawn, [uniform]):
             algorithm.impl.update_critic(batch)
@@ -316,14 +316,14 @@ def cql(settings: dict[str, Any], data: Arrays) -> Arrays:
 
 
 class Squashed(nn.Module):
-    """d3rlpy's decoder with its tanh, which BCQ's authors have and its own BCQ leaves out."""
+    """d3rlpy's decoder with its tanh, as in BCQ's original code; its own BCQ leaves it out."""
 
     def __init__(self, decoder: nn.Module):
         super().__init__()
         self.decoder = decoder
 
     def forward(self, x: torch.Tensor, latent: torch.Tensor) -> torch.Tensor:
-        return self.decoder(x, latent, with_squash=False)  # its name says the opposite of what it does
+        return self.decoder(x, latent, with_squash=False)  # the option does the opposite of its name
 
 
 def bcq(settings: dict[str, Any], data: Arrays) -> Arrays:
@@ -384,7 +384,7 @@ def check(source: str, destination: str) -> None:
 # -- timing ------------------------------------------------------------------------------------------
 
 GIVEN = 64
-"""Batches that are drawn beforehand for the times without sampling."""
+"""Number of batches drawn beforehand for the times without sampling."""
 
 
 class Worker:
@@ -421,7 +421,7 @@ class Worker:
         self.updates = 0
 
     def time(self, what: str, seconds: float) -> float:
-        """Seconds per update, of as many as fill that time; "iql" samples batches as in `fit`, "iql given" does not."""
+        """Seconds per update, over about `seconds`; "iql" samples batches as in `fit`, "iql given" does not."""
         name, _, given = what.partition(" ")
         algorithm = self.algorithms[name]
         begun, runs = time.perf_counter(), 0

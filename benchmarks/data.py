@@ -1,4 +1,4 @@
-"""Reading and checking a million transitions, beside plain NumPy and h5py reading of the same files.
+"""Reading and checking a million transitions, beside reading the same files with plain NumPy and h5py.
 
     python benchmarks/data.py            # a minute
     python benchmarks/data.py --rows 100000
@@ -29,7 +29,7 @@ OBSERVATION, ACTION, EPISODE = 27, 8, 1000
 
 
 def recording(rows: int) -> waypost.Dataset:
-    """Random walks of the size of AntMaze's states and actions."""
+    """Random walks with AntMaze's sizes of states and actions."""
     rng = np.random.default_rng(0)
     episodes = -(-rows // EPISODE)
     walks = np.cumsum(rng.normal(size=(episodes, EPISODE + 1, OBSERVATION), scale=0.1).astype(np.float32), axis=1)
@@ -44,7 +44,7 @@ def recording(rows: int) -> waypost.Dataset:
 
 
 def packed_d4rl(dataset: waypost.Dataset, path: Path) -> None:
-    """As D4RL's files are: packed, and without next states."""
+    """In D4RL's layout: compressed, without next states."""
     with h5py.File(path, "w") as file:
         for name in ("observations", "actions", "rewards", "terminals", "timeouts"):
             file.create_dataset(name, data=getattr(dataset, name), compression="gzip", compression_opts=4)

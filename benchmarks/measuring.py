@@ -1,4 +1,4 @@
-"""How two sides are compared: each in a process of its own, in turns, on a calm machine. README.md says why."""
+"""How two sides are compared: each in its own process, in turns, on a calm machine. README.md says why."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from rich.table import Table
 
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 CALM = 0.1
-"""A round is undisturbed if others use less than this share of the machine meanwhile."""
+"""A round is undisturbed if other processes use less than this share of the machine."""
 
 
 def timed(run: Callable[[], Any], seconds: float) -> float:
-    """Seconds per run, of as many runs as it takes to fill that time."""
+    """Seconds per run, over as many runs as fill the given time."""
     begun, runs = time.perf_counter(), 0
     while (passed := time.perf_counter() - begun) < seconds or not runs:
         run()
@@ -42,10 +42,10 @@ class Worker(Protocol):
 
 
 class Remote:
-    """A worker in a process of its own; once built it sleeps until one of its methods is called."""
+    """A worker in its own process; once built it sleeps until one of its methods is called."""
 
     def __init__(self, kind: type, *args: Any, cores: int = CORES, environment: dict[str, str] | None = None):
-        context = multiprocessing.get_context("spawn")  # a fork would share what the libraries have started
+        context = multiprocessing.get_context("spawn")  # a fork would share the libraries' threads
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs, kind, args, cores, environment or {}), daemon=True)
         self.process.start()
@@ -66,7 +66,7 @@ class Remote:
 
 
 def _serve(pipe: Connection, kind: type, args: tuple[Any, ...], cores: int, environment: dict[str, str]) -> None:
-    # Before the libraries are imported, which look at both only once.
+    # Before the import of the libraries, which read both only once.
     os.environ |= environment
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
@@ -85,24 +85,23 @@ def _serve(pipe: Connection, kind: type, args: tuple[Any, ...], cores: int, envi
 Times = dict[str, np.ndarray]
 """Seconds per update or evaluation of each side, one number per round."""
 Side = tuple[Worker, str]
-"""A worker and what it has to time."""
+"""A worker and what it times."""
 
 
 class Bench:
-    """Lets sides take turns, and shows how far it is."""
+    """Lets sides take turns, and shows progress."""
 
     def __init__(self, workers: dict[str, Worker], rounds: int, seconds: float, patience: float, progress: Progress):
         """A turn lasts `seconds` at least; each measurement waits up to `patience` seconds for a calm machine."""
         self.workers, self.rounds, self.seconds = workers, rounds, seconds
         self.patience, self.progress = patience, progress
         self.disturbance: list[float] = []
-        """The share of the machine that others had in each round that counts."""
+        """The share of the machine that other processes used in each round that counts."""
 
     def times(self, title: str, sides: dict[str, Side]) -> Times:
         """Seconds per update or evaluation of each side, one number per round.
 
-        The rounds that count are the least disturbed ones: judged by what other processes did meanwhile, not by how
-        fast anything was.
+        The least disturbed rounds count, chosen by the load of other processes and not by any time measured.
         """
         task = self.progress.add_task(f"{title}: warming up", total=None)
         for worker, what in sides.values():
@@ -120,7 +119,7 @@ class Bench:
                     waited += time.perf_counter() - begun
                     continue
             self.progress.update(task, description=f"{title}: {missing} rounds to go")
-            # Forwards, then backwards: a drift of the machine's speed cancels.
+            # Forwards, then backwards: a drift of the machine's speed cancels out.
             order = list(sides)[:: 1 if len(rounds) % 2 == 0 else -1]
             begun, before = time.perf_counter(), self._cpu()
             times = {name: sides[name][0].call("time", sides[name][1], self.seconds) for name in order}
@@ -133,12 +132,12 @@ class Bench:
         return {name: np.array([times[name] for _, times in rounds]) for name in sides}
 
     def _others(self, before: np.ndarray) -> float:
-        """The share of the machine that others have had since then."""
+        """The share of the machine that other processes have used since then."""
         used, ours, capacity = self._cpu() - before
         return float(max(0.0, used - ours) / max(capacity, 1e-9))
 
     def _cpu(self) -> np.ndarray:
-        """CPU ticks that anyone has used, that we have used, and that there were; known on Linux only."""
+        """CPU ticks used by all processes, used by us, and available; known on Linux only."""
         machine = Path("/proc/stat")
         if not machine.exists():
             return np.array([0.0, 0.0, time.perf_counter()])
@@ -146,7 +145,7 @@ class Bench:
         idle = numbers[3] + numbers[4]
         processes = (os.getpid(), *(worker.process.pid for worker in self.workers.values()))
         stats = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in processes]
-        # With those of children that have ended.
+        # Including children that have ended.
         ours = sum(int(ticks) for stat in stats for ticks in stat[11:15])
         return np.array([sum(numbers) - idle, ours, sum(numbers)], np.float64)
 
@@ -185,9 +184,9 @@ class Figures:
         self.table.add_section()
 
     def finish(self, bench: Bench, results: dict[str, Any]) -> None:
-        """How busy the machine was, the table for people, and the results as one line of JSON."""
+        """Print how busy the machine was, the table, and the results as one line of JSON."""
         others = f"{np.median(bench.disturbance):.0%}, at most {np.max(bench.disturbance):.0%}"
-        meaning = f"their share of the {CORES} cores meanwhile; under {CALM:.0%} is calm"
+        meaning = f"their share of the {CORES} cores; under {CALM:.0%} is calm"
         self.number("other processes", others, meaning)
         Console(width=max(Console().width, 110)).print(self.table)
         print(json.dumps(results))

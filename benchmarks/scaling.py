@@ -1,7 +1,7 @@
 """How the cost of POR's update grows: `python benchmarks/scaling.py [OUT.png]`. README.md explains the figure.
 
-Every point is a process of its own, which says how long its updates take and how much memory it had at most. From one
-common size, one thing at a time is varied: width, batch, numbers in an observation, rows of data, seeds.
+Every point is its own process, which measures the time of its updates and its peak memory. From one common size, one
+thing at a time is varied: width, batch, size of an observation, rows of data, seeds.
 
 The last line of standard output is one JSON object with all points.
 """
@@ -33,7 +33,7 @@ VARIED: dict[str, tuple[int, ...]] = {
 TITLES = {
     "width": "units of both hidden layers",
     "batch": "rows of a batch",
-    "observation": "numbers in an observation",
+    "observation": "size of an observation",
     "rows": "rows of data",
     "seeds": "seeds at once",
 }
@@ -41,7 +41,7 @@ ACTION, TURNS, SECONDS = 3, 7, 0.4
 
 
 def measure(width: int, batch: int, observation: int, rows: int, seeds: int) -> dict[str, Any]:
-    """Milliseconds per update of all seeds, with quartiles, and the most memory this process had."""
+    """Milliseconds per update of all seeds, with quartiles, and the peak memory of this process."""
     from waypost.agents.por import POR, Config
     from waypost.data.dataset import Dataset
     from waypost.training.loop import Learner

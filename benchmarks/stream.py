@@ -1,9 +1,8 @@
 """What streaming data from a file costs: `python benchmarks/stream.py`. README.md explains the figures.
 
-Writes ten million transitions to a temporary folder, as one file and as 16 parts, then lets POR learn on them in worker
-processes that take turns: one has all of them in memory, the others stream them, from the one file, from parts that are
-.npz and from parts that are Parquet, and may not have more memory of their own than the cap. Another process shows what
-happens to one that wants all of them in memory under the same cap.
+Writes ten million transitions to a temporary folder, as one file and as 16 parts, then trains POR on them in worker
+processes that take turns: one has all data in memory; the others stream them from the one file, from .npz parts and
+from Parquet parts, with a cap on their own memory. Another process shows the error of loading all data under that cap.
 
 The last line of standard output is one JSON object with the headline figures.
 """
@@ -32,13 +31,13 @@ OBSERVATION, ACTION, EPISODE, BLOCK = 27, 8, 1000, 250_000
 NETWORKS = {"paper": ((256, 256), (256, 256), (1024, 1024)), "small": ((64, 64), (64, 64), (64, 64))}
 """Hidden layers of V, guide and executor."""
 WINDOW_ROWS = {"paper": 1 << 18, "small": 1 << 20}
-"""A paper-sized update is slow: a smaller window, which serves as many updates less, makes the turns shorter."""
+"""A paper-sized update is slow: a smaller window, which serves fewer updates, makes the turns shorter."""
 CHUNK = 500
 """Updates per call of `Learner.advance`, as in a training."""
 WINDOWS_PER_TURN = 2
 PARTS = 16
 WAYS = {"streamed": "data.npz", "npz parts": "npz", "parquet parts": "parquet", "in memory": "data.npz"}
-"""How the data are had, and where they lie in the folder."""
+"""How the data are read, and their place in the folder."""
 
 
 def write(path: Path, rows: int, progress: Progress) -> None:
@@ -84,7 +83,7 @@ def split(folder: Path, progress: Progress) -> None:
 
 
 def own_memory() -> int:
-    """Bytes of memory this process has to itself now: not what it has mapped of a file, which others could have too."""
+    """Bytes of memory private to this process now, without mapped files, which others could share."""
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return int(status["RssAnon"].split()[0]) * 1024
 
@@ -128,7 +127,7 @@ class Worker:
             time.sleep(0.01)
 
     def time(self, updates: int, seconds: float) -> float:
-        """Seconds per update, of as many updates as some windows serve; the last one's successor is waited for."""
+        """Seconds per update, over the updates of some windows, including the wait for the window after the last."""
         begun = time.perf_counter()
         for _ in range(updates // CHUNK):
             self.learner.advance(self.learner.algorithm.stages[0], CHUNK)
@@ -142,12 +141,12 @@ class Worker:
         return self.learner.source.updates
 
     def facts(self) -> tuple[int, float]:
-        """The most memory of its own it had, and the seconds it took to open the data."""
+        """Its peak private memory, and the seconds it took to open the data."""
         return self.peak, self.opening
 
 
 class Refused:
-    """A training that wants the data in memory."""
+    """A training with the data in memory."""
 
     def __init__(self, path: Path, cap: int):
         resource.setrlimit(resource.RLIMIT_DATA, (cap, cap))
@@ -160,11 +159,11 @@ class Refused:
             waypost.train("por", self.path, stream="never", env="none", preset="none", steps=1)
         except waypost.WaypostError as error:
             return str(error).replace(str(self.path), self.path.name)
-        raise AssertionError("the data fit in memory under the cap: it is no cap")
+        raise AssertionError("the data fit in memory under the cap: choose a smaller cap")
 
 
 def refused(path: Path, cap: int) -> str:
-    """What a training says that wants the data in memory under the cap."""
+    """The error of a training with the data in memory under the cap."""
     worker = Remote(Refused, path, cap)
     worker.answer()
     message = worker.call("train")
@@ -184,7 +183,7 @@ def measure(
     message = refused(folder / "data.npz", cap)
     facts: dict[str, list[tuple[int, float]]] = {way: [] for way in WAYS}
     for size in sizes:
-        # Fresh processes for each size, as a training is one.
+        # New processes for each size, like a training.
         # Arrow's own allocator reserves a gigabyte of addresses, which counts towards the cap.
         plain = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
         workers = {
@@ -217,12 +216,12 @@ def measure(
     results["cap_mb"] = round(cap / 1e6)
     figures.number("cap", f"{cap / 1e6:.0f} MB", f"in memory under it: {message}")
     others = f"{np.median(disturbance):.0%}, at most {np.max(disturbance):.0%}"
-    figures.number("other processes", others, f"their share of the {CORES} cores meanwhile; under {CALM:.0%} is calm")
+    figures.number("other processes", others, f"their share of the {CORES} cores; under {CALM:.0%} is calm")
     return figures, results
 
 
 def read_windows(folder: Path, rounds: int, progress: Progress) -> tuple[Figures, dict[str, Any]]:
-    """Processor seconds to prepare a window from each place, in turns, without any learning."""
+    """Processor seconds to prepare a window from each source, in turns, without learning."""
     from waypost.agents.por import POR, Config
     from waypost.data.large import obtain
     from waypost.data.roles import Columns
@@ -261,7 +260,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=8, help="turns of each side")
     parser.add_argument("--patience", type=float, default=60.0, metavar="S", help="how long to wait for a calm machine")
     arguments = parser.parse_args()
-    # Whoever ends it early must not be left with gigabytes in the temporary folder.
+    # Ending it early must not leave gigabytes in the temporary folder.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with Progress(console=Console(stderr=True)) as progress, tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "data.npz"

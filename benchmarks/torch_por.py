@@ -1,8 +1,8 @@
-"""One POR update in PyTorch, eager or compiled: the yardstick of `bench.py`, checked there against Waypost's own.
+"""One POR update in PyTorch, eager or compiled: the reference of `bench.py`, checked there against Waypost's own.
 
 The settings are the paper's: expectile V (3), weighted guide (6) and executor (7) in every update, observations
 unscaled, actions within [-1, 1]. What these settings make trivial is left out (scaling by 1, masks of ones), and so
-are metrics: it does a little less than Waypost does.
+are metrics: it does slightly less work than Waypost.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Twin(nn.Module):
 
 
 class Gaussian(nn.Module):
-    """Diagonal Gaussian with one learned spread per output."""
+    """Diagonal Gaussian with one learned standard deviation per output."""
 
     def __init__(self, sizes: tuple[int, ...]):
         super().__init__()
@@ -62,7 +62,7 @@ class TorchPOR:
     def __init__(
         self, config: Config, columns: dict[str, np.ndarray], steps: int, fused: bool = False, compiled: bool = False
     ):
-        """`fused` takes Adam's fused form, `compiled` puts all but Adam through `torch.compile`."""
+        """`fused` uses Adam's fused form, `compiled` passes all but Adam through `torch.compile`."""
         self.config = config
         if compiled:
             for name in ("_targets", "_value_loss", "_weights", "_guide_loss", "_executor_loss", "_move_target"):
@@ -133,10 +133,10 @@ class TorchPOR:
         loss.backward()
         optimiser.step()
 
-    # -- being compared with Waypost -----------------------------------------------------------
+    # -- comparison with Waypost ---------------------------------------------------------------
 
     def load(self, state: dict[str, Any]) -> None:
-        """Take over networks, Adam's moments and the schedules' places from a Waypost state, see `bench.exported`."""
+        """Load networks, Adam's moments and the schedules' steps from a Waypost state, see `bench.exported`."""
         for part in ("value", "target", "guide", "executor"):
             for parameter, values in zip(_leaves(getattr(self, part)), state[part], strict=True):
                 parameter.data.copy_(_copied(values, parameter))
@@ -165,13 +165,13 @@ class TorchPOR:
 
 
 def _leaves(module: nn.Module) -> list[nn.Parameter]:
-    """The parameters in Waypost's order: a Gaussian's spread comes last."""
+    """The parameters in Waypost's order: a Gaussian's standard deviation comes last."""
     named = dict(module.named_parameters())
     return [named[name] for name in sorted(named, key=lambda name: name == "log_std")]
 
 
 def _copied(values: np.ndarray, parameter: Tensor) -> Tensor:
-    """PyTorch keeps weights as (outputs, inputs), Waypost does so only where the outputs are few."""
+    """PyTorch stores weights as (outputs, inputs), Waypost only if there are few outputs."""
     turn = parameter.ndim == 2 and parameter.shape[0] > FEW
-    # In memory order too: the fused Adam reads parameters and moments as if they lay alike.
+    # In memory order too: the fused Adam assumes the same layout of parameters and moments.
     return torch.from_numpy((values.T if turn else values).copy(order="C"))

@@ -1,7 +1,7 @@
 """What a person waits for besides the updates: `python benchmarks/waiting.py`. README.md explains the figures.
 
-Evaluation and recording as they are against the way they were, one Gymnasium environment after the other, with the
-same results; and how long a training takes to begin when its programs have been compiled before.
+Evaluation and recording now against how they were before, one Gymnasium environment after the other, with the same
+results; and how long a training takes to start if its programs were compiled before.
 
 The last line of standard output is one JSON object with the headline figures.
 """
@@ -37,7 +37,7 @@ def begun(*_):
 bar.TrainingBar.advance = begun
 main(["demo", "--out", sys.argv[1]])
 """
-"""A demo that ends after its first updates, and says when that was."""
+"""A demo that ends after its first updates, and prints the time."""
 
 
 class EvaluationWorker:
@@ -57,7 +57,7 @@ class EvaluationWorker:
         return rollouts([self.agent], task, self.episodes, SEED)
 
     def check(self) -> int:
-        """The number of steps, if both ways lead to the same end of every episode."""
+        """The number of steps, after checking that both ways end every episode alike."""
         now, before = self.evaluate("now"), self.evaluate("before")
         if now.returns.tolist() != before.returns.tolist() or now.lengths.tolist() != before.lengths.tolist():
             raise AssertionError("the two ways of evaluating differ")
@@ -68,7 +68,7 @@ class EvaluationWorker:
 
 
 class RecordingWorker:
-    """Replicas, recorded by as many processes as there are cores."""
+    """Replicas, recorded by one process per core."""
 
     def record(self, what: str) -> Any:
         from waypost.recording.replicas import collect
@@ -86,7 +86,7 @@ class RecordingWorker:
 
 
 def collect_alone(name: str, transitions: int) -> Any:
-    """`collect` as it was: every unit alone, in a Gymnasium environment of its own."""
+    """`collect` as it was before: every unit alone, in its own Gymnasium environment."""
     from waypost.recording import replicas
 
     honest, together = replicas.sharing, replicas.TOGETHER
@@ -99,7 +99,7 @@ def collect_alone(name: str, transitions: int) -> Any:
 
 
 def record_unit(name: str, stage: int, unit: int, seed: int, leasts: list[int]) -> dict[str, np.ndarray]:
-    """A unit's columns: whole episodes until there are at least so many rows."""
+    """A unit's columns: whole episodes until there are enough rows."""
     from waypost.envs import simulators
     from waypost.recording.replicas import replica_named
 
@@ -163,7 +163,7 @@ def recording(bench: Bench, figures: Figures) -> dict[str, float]:
     worker.call("check")
     for name, rows in RECORDED.items():
         times = bench.times(name, {way: (worker, f"{way} {name}") for way in ("before", "now")})
-        figures.time(f"{name}, {rows}", times["now"], "recording so many transitions")
+        figures.time(f"{name}, {rows}", times["now"], "recording this many transitions")
         speedups.append(figures.ratio("... speed-up", times, "before", "now", "units one by one over together"))
     figures.number("collect_speedup", f"{np.median(speedups):.3f}", "the median of these; all give the same bytes")
     return {"collect_speedup": float(np.median(speedups))}

@@ -4,7 +4,7 @@ Get the file from a run with `waypost export RUN FILE.onnx`, copy it and this sc
 
     curl -d '{"observation": [[0.5, 1.0]]}' http://127.0.0.1:8000/act
 
-`--quick` asks it one question from inside and ends.
+`--quick` sends one request to itself and exits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LARGEST_QUESTION = 1 << 20
 
 
 class Policy:
-    """The file, and what it says about itself."""
+    """The model, and the names of its columns and outputs."""
 
     def __init__(self, file: str):
         self.session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
@@ -34,7 +34,7 @@ class Policy:
         if rows.ndim != 2 or rows.shape[1] != len(self.columns):
             raise ValueError(f"observation must be a list of rows [{', '.join(self.columns)}]")
         if not np.isfinite(rows).all():
-            raise ValueError("observation holds a number that is NaN or infinite")
+            raise ValueError("observation must be finite, got NaN or infinity")
         results = self.session.run(self.outputs, {"observation": rows})
         return {name: values.tolist() for name, values in zip(self.outputs, results, strict=True)}
 
@@ -45,7 +45,7 @@ def handler(policy: Policy) -> type[BaseHTTPRequestHandler]:
             try:
                 size = int(self.headers.get("Content-Length", 0))
                 if size > LARGEST_QUESTION:
-                    raise ValueError(f"the question has {size} bytes, at most {LARGEST_QUESTION} are read")
+                    raise ValueError(f"a request must have at most {LARGEST_QUESTION} bytes, got {size}")
                 status, answer = 200, policy.answer(json.loads(self.rfile.read(size)))
             except (ValueError, TypeError, KeyError) as error:
                 status, answer = 422, {"error": str(error)}
@@ -57,7 +57,7 @@ def handler(policy: Policy) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(content)
 
         def log_message(self, *_: object) -> None:
-            """Requests are not worth a line each."""
+            """Do not log requests."""
 
     return Handler
 

@@ -1,9 +1,9 @@
-"""From a log of one's own to a policy: a CSV with any column names, no simulator.
+"""From your own log to a policy: a CSV with any column names, no simulator.
 
     python examples/own_log.py            # about a minute
     python examples/own_log.py --quick    # seconds
 
-The log is of a cart that a careless driver pushes to and fro: it should stay near 0 without pushing hard.
+The log is of a cart that a careless driver pushes back and forth. It should stay near 0 without hard pushes.
 """
 
 import sys

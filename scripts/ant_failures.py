@@ -1,11 +1,11 @@
-"""What becomes of the ants of a run, and how well its agent knows the data's actions.
+"""How the ants of a run fail, and how well its agent predicts the data's actions.
 
     python scripts/ant_failures.py runs/proof/antmaze-umaze/por runs/proof/antmaze-umaze/bc
 
-Of the episodes that did not arrive, an ant lies on its back if it is upside down at the end; of the others some stand
-within one cell of the goal and the rest elsewhere. The error is the mean square of the difference between the agent's
-actions and the recorded ones, over all of an action's numbers; the noise of the recording, 0.2, is unpredictable.
-For POR there is also the error of its executor alone, told the recorded next state in place of the guide's.
+In the episodes that did not arrive, an ant is on its back if it is upside down at the end; the others are within one
+cell of the goal or elsewhere. The error is the mean squared difference between the agent's actions and the recorded
+ones; the noise of the recording, 0.2, is unpredictable. For POR there is also the error of its executor alone, given
+the recorded next state instead of the guide's.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class Options:
     runs: tyro.conf.Positional[tuple[Path, ...]]
     episodes: int = 40
     seed: int = 777
-    """Of the episodes; trainings are evaluated with another."""
+    """Of the episodes; training is evaluated with another."""
 
 
 def fates(paths: list[np.ndarray], arrived: np.ndarray, goal: np.ndarray) -> dict[str, int]:
-    """How many episodes ended in which way."""
+    """Number of episodes that ended in each way."""
     last = np.array([path[-1] for path in paths])[~arrived]
-    # The body's own upward axis, seen from outside, from its orientation (w, x, y, z).
+    # The body's own upward axis in the world, from its orientation (w, x, y, z).
     upside_down = 1 - 2 * (last[:, 4] ** 2 + last[:, 5] ** 2) < 0
     near = np.linalg.norm(last[:, :2] - goal, axis=1) < ANT_SCALE
     return {
@@ -50,7 +50,7 @@ def fates(paths: list[np.ndarray], arrived: np.ndarray, goal: np.ndarray) -> dic
 
 
 def errors(policy: waypost.Policy, dataset: waypost.Dataset) -> dict[str, float | None]:
-    """How far the agent's actions are from those recorded, with and without its guide."""
+    """Mean squared error of the agent's actions, with and without its guide."""
     rows = np.random.default_rng(0).choice(len(dataset), min(ROWS, len(dataset)), replace=False)
     states, actions = dataset.observations[rows], dataset.require("actions")[rows]
     told = None

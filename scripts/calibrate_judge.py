@@ -1,10 +1,10 @@
-"""How far `waypost judge` can be believed: its values beside true ones, on tasks that have a simulator.
+"""How reliable `waypost judge` is: its estimates beside true values, on tasks with a simulator.
 
-    python scripts/calibrate_judge.py --out results/ope          # hours; what is there already is read
+    python scripts/calibrate_judge.py --out results/ope          # hours; existing results are kept
     python scripts/calibrate_judge.py --out /tmp/ope --tiny      # a minute, to see that it works
 
 Policies of several algorithms, budgets and seeds are trained on each data set with a fifth of the episodes held out,
-judged by these episodes, and rolled out for their true discounted value. One small JSON file per data set holds the
+evaluated on these episodes, and rolled out for their true discounted value. One small JSON file per data set holds the
 pairs; summary.md has rank correlation, regret, coverage of the intervals and error.
 """
 
@@ -43,7 +43,7 @@ HEADER = (
 
 
 def true_value(agent: Agent, task: Task, discount: float, episodes: int, seed: int = 0) -> float:
-    """The mean discounted return of so many episodes that step together."""
+    """The mean discounted return of episodes that are stepped together."""
     envs = task.make(episodes)
     act = jax.jit(lambda observations, memory: agent.act(observations, memory))
     observations, _ = envs.reset(seed=[seed + place for place in range(episodes)])
@@ -103,7 +103,7 @@ def pairs(judgement: Judgement, runs: list[waypost.Run], episodes: int) -> list[
 
 
 def summarise(data: str, rows: list[dict[str, Any]]) -> list[str]:
-    """A line of the table: of the policies that got a number, except for their count and the range of all."""
+    """A line of the table, over the policies with an estimate; the count and the range are over all policies."""
     told = [row for row in rows if row["value"] is not None]
     truth = np.array([row["true"] for row in rows])
     span = float(truth.max() - truth.min())

@@ -1,10 +1,10 @@
-"""What single choices do, of POR and of Waypoint: one training for each, side by side.
+"""The effect of single choices in POR and in Waypoint: one training for each, side by side.
 
     python scripts/choices.py por runs/choices                       # everything; run it again to continue
-    python scripts/choices.py waypoint runs/choices --minutes 60     # begin no further training after an hour
+    python scripts/choices.py waypoint runs/choices --minutes 60     # start no training after an hour
 
-Trained on seeds from 100 on, which no reported result uses, and compared by their last evaluations. The table goes to
-standard output and to results/choices/ALGORITHM.csv.
+Seeds start at 100, which no reported result uses; the last evaluations are compared. The table goes to standard output
+and to results/choices/ALGORITHM.csv.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ POR: dict[str, Any] = {
     "value_objective": "expectile",
     "preset": "none",
 }
-"""A smaller executor than the paper's and a faster V, so that two cores can do all of it."""
+"""A smaller executor than the paper's and a faster V, so that two cores can run all of it."""
 POR_DATA: dict[str, tuple[dict[str, Any], Protocol]] = {
     "hopper-medium-replay": ({"tau": 0.7, "inverse_temperature": 3.0}, Protocol(every=5_000, episodes=20, last=2)),
     "antmaze-umaze": ({"tau": 0.9, "inverse_temperature": 10.0}, Protocol(every=0, episodes=50)),
@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--data", nargs="+", help="only these data sets")
     parser.add_argument("--steps", type=int, default=20_000)
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no further training after this")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="start no training after this")
     arguments = parser.parse_args()
     begun, rows = time.monotonic(), []
     for data, name, options in choices(arguments.algorithm):

@@ -1,4 +1,4 @@
-"""Make the notebooks of docs/notebooks from the lessons of docs/learn.
+"""Write the notebooks of docs/notebooks from the lessons of docs/learn.
 
 python scripts/notebooks.py
 
@@ -23,7 +23,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def blocks(text: str) -> list[tuple[str, str]]:
-    """A page in order: ("", text) or (language, what is in the block)."""
+    """The parts of a page in order: ("", text) or (language, code)."""
     parts = BLOCK.split(text)
     found = [("", parts[0])]
     for language, inside, after in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
@@ -32,13 +32,13 @@ def blocks(text: str) -> list[tuple[str, str]]:
 
 
 def commands(block: str) -> list[str]:
-    """The commands of a console block; what they print is left out, and what a backslash continues is joined."""
+    """The commands of a console block, without their output; lines continued by a backslash are joined."""
     whole = block.replace("\\\n", " ")
     return [" ".join(line[2:].split("  #")[0].split()) for line in whole.splitlines() if line.startswith("$ ")]
 
 
 def file_name(code: str) -> str | None:
-    """The name of the file that a block of Python is to be saved as."""
+    """The name of the file that a block of Python is saved as."""
     match = re.match(r"# (\w+\.py)\n", code)
     return match[1] if match else None
 
@@ -54,7 +54,7 @@ def cells(page: str) -> list[dict[str, Any]]:
             lines = [f"!{line}" for line in commands(inside) if not line.startswith("pip ")]
             found += [_cell("code", "\n".join(lines))] if lines else []
         elif not language:
-            # A notebook is opened alone: links and pictures of the site lead nowhere.
+            # A notebook is opened alone, so links and images of the site do not work.
             text = re.sub(r"!\[[^]]*\]\([^)]*\)\n*", "", inside)
             text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text).strip()
             found += [_cell("markdown", text)] if text else []

@@ -1,4 +1,4 @@
-"""The picture of the README from a finished four-rooms run: python scripts/readme_picture.py runs/demo OUT.png"""
+"""Draw the README's picture from a finished four-rooms run: python scripts/readme_picture.py runs/demo OUT.png"""
 
 import io
 import sys

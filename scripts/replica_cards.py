@@ -1,10 +1,10 @@
-"""Collect every replica, or those named, and write their cards into docs/replicas.md.
+"""Collect all replicas, or the named ones, and write their cards into docs/replicas.md.
 
     python scripts/replica_cards.py --transitions 50000
     python scripts/replica_cards.py hopper-medium antmaze-umaze --out cards.md
     python scripts/replica_cards.py hopper-medium --recorded
 
-Cards of sets that are not collected this time are left as they are.
+Cards of other sets are left as they are.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ class Options:
 
     names: tyro.conf.Positional[tuple[str, ...]] = tuple(REPLICAS)
     transitions: int | None = None
-    """Of each set; by default as many as D4RL has."""
+    """Per set; by default as many as D4RL has."""
     seed: int = 0
     workers: int | None = None
     """Processes; by default one per core."""
     recorded: bool = False
-    """Describe the sets that were recorded before (WAYPOST_DATA) in place of collecting; their speed stays open."""
+    """Describe sets that were recorded before (WAYPOST_DATA) instead of collecting; their speed stays empty."""
     out: Path = Path(__file__).parents[1] / "docs" / "replicas.md"
 
 
 def card(data: Dataset, seconds: float | None) -> str:
-    """One row of the table; episodes that the end of a stage has cut are left out of the statistics."""
+    """One row of the table; episodes cut off at the end of a stage are left out of the statistics."""
     task, name = TASKS[data.name], data.name
     last = data.last_row[data.episode_starts]
     full = data.episode_lengths == task.horizon
@@ -84,7 +84,7 @@ def card(data: Dataset, seconds: float | None) -> str:
 
 
 def write(path: Path, rows: dict[str, str]) -> None:
-    """Put the rows where the page has its table."""
+    """Put the rows into the table of the page."""
     text = path.read_text() if path.exists() else f"{BEGIN}\n{END}\n"
     before, _, rest = text.partition(BEGIN)
     table, _, after = rest.partition(END)

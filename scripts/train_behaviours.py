@@ -8,7 +8,7 @@
 
 About 700 environment steps per second on one core for the hopper. A checkpoint NNNNNNN.npz holds w0, b0, w1, b1, w2,
 b2 of a ReLU network observation -> (mean, log_std); action = tanh(mean + exp(clip(log_std, -5, 2)) * noise).
-Needs what Waypost needs, nothing more.
+It needs only what Waypost needs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# One thread: several trainings side by side are quicker than one that shares its small matrices out.
+# One thread: several trainings side by side are faster than one that splits its small matrices.
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
 os.environ.setdefault("MUJOCO_GL", "disable")
 
@@ -38,7 +38,7 @@ TARGET_RATE = 0.005
 RANDOM_STEPS = 5000
 """Steps of random actions before anything is learned."""
 MOST_KEPT = 1_000_000
-"""Transitions the replay buffer holds at most."""
+"""Capacity of the replay buffer, in transitions."""
 
 
 class GoalAnt(gym.Env):
@@ -166,7 +166,7 @@ def make_learn(optimiser: optax.GradientTransformation, action_size: int, update
 
 @dataclass(frozen=True)
 class Train:
-    """Train one body and write a checkpoint every so often."""
+    """Train one body and write checkpoints."""
 
     env: tyro.conf.Positional[str]
     """Gymnasium id, or goal-ant."""
@@ -193,7 +193,7 @@ class Pack:
     source: tyro.conf.Positional[Path]
     target: tyro.conf.Positional[Path]
     steps: tuple[int, ...]
-    """Which checkpoints."""
+    """Steps of the checkpoints to pack."""
 
 
 def pack(command: Pack) -> None:

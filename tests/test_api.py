@@ -39,7 +39,10 @@ def test_train_takes_what_a_plan_has() -> None:
     ("options", "message"),
     [
         ({"tau": "0.7"}, "tau must be a finite number, got '0.7'"),
-        ({"value_hidden": 256}, "value_hidden must be a list, each a whole number, got 256; a list of one is (256,)"),
+        (
+            {"value_hidden": 256},
+            "value_hidden must be a list, each a whole number, got 256; for a list of one, write (256,)",
+        ),
         ({"steps": 10.5}, "steps must be a whole number, got 10.5"),
         ({"tua": 0.7}, "por has no setting 'tua'; `waypost train por --help` lists them; did you mean tau?"),
         ({"sttps": 3}, "por has no setting 'sttps'; `waypost train por --help` lists them; did you mean steps?"),
@@ -48,7 +51,7 @@ def test_train_takes_what_a_plan_has() -> None:
         ({"env": 5}, "env must be a name or a function that makes an environment, got 5"),
         ({"env": "four-roms"}, "did you mean four-rooms?"),
         ({"config": 3}, "config must be a waypost.agents.por.Config, got 3"),
-        ({"callbacks": [print]}, "callbacks must be objects of a class of waypost.Callback"),
+        ({"callbacks": [print]}, "callbacks must be instances of waypost.Callback"),
         ({"pipeline": "x", "reward": len}, "pipeline must be a table of names and values, got 'x'"),
     ],
 )

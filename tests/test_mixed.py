@@ -172,7 +172,7 @@ def test_an_environment_with_other_actions_says_what_differs(bc: waypost.Run) ->
     class Graph(Tank):
         action_space = spaces.Dict({"valve": spaces.Text(3)})
 
-    with pytest.raises(WaypostError, match="MultiDiscrete, MultiBinary, Dict or Tuple is needed"):
+    with pytest.raises(WaypostError, match="must be Box, Discrete, MultiDiscrete, MultiBinary, Dict or Tuple"):
         waypost.evaluate(bc, env=Graph, episodes=1)
 
 

@@ -12,7 +12,7 @@ import pytest
 from waypost.errors import WaypostError
 from waypost.schema import build, conform, conform_fields, shown
 
-HUGE = "x must be a number of fewer than 20 digits, got a number of more than 60 digits"
+HUGE = "x must have fewer than 20 digits, got a number of more than 60 digits"
 
 
 class Part(TypedDict):
@@ -75,7 +75,7 @@ def test_a_value_becomes_what_is_declared(value: Any, kind: Any, found: Any) -> 
         (True, int, "x must be a whole number, got True"),
         (20.5, int, "x must be a whole number, got 20.5"),
         ("3", int, "x must be a whole number, got '3'"),
-        (10**25, int, "x must be a number of fewer than 20 digits, got 10000000000000000000000000"),
+        (10**25, int, "x must have fewer than 20 digits, got 10000000000000000000000000"),
         pytest.param(10**6000, int, HUGE, id="huge"),
         pytest.param(10**6000, float, HUGE, id="huge float"),
         (float("inf"), float, "x must be a finite number, got inf"),
@@ -89,7 +89,7 @@ def test_a_value_becomes_what_is_declared(value: Any, kind: Any, found: Any) -> 
         ([], Literal["a", "b"], "x must be a or b, got []"),
         (None, int, "x must be a whole number, got None"),
         ([], str | int, "x must be a text or a whole number, got []"),
-        (3, tuple[int, ...], "x must be a list, each a whole number, got 3; a list of one is (3,)"),
+        (3, tuple[int, ...], "x must be a list, each a whole number, got 3; for a list of one, write (3,)"),
         ("ab", tuple[str, ...], "x must be a list, each a text, got 'ab'"),
         ([1], tuple[int, int], "x must be a list of 2 values, got [1]"),
         ([1, "y"], list[int], "x[1] must be a whole number, got 'y'"),

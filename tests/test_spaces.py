@@ -46,5 +46,7 @@ def test_rows_become_actions_of_the_space() -> None:
 
 
 def test_other_spaces_are_refused() -> None:
-    with pytest.raises(WaypostError, match=r"plant: actions are Text.*; Box, Discrete, MultiDiscrete, MultiBinary"):
+    with pytest.raises(
+        WaypostError, match=r"plant: actions must be Box, Discrete, MultiDiscrete, MultiBinary, .* got Text"
+    ):
         assembler(spaces.Tuple((spaces.Text(3),)), "plant")

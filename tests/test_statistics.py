@@ -119,7 +119,7 @@ def test_probabilities_of_improvement_add_up_to_one_and_equals_are_even() -> Non
     one, other = probability_of_improvement(SCORES, OTHER), probability_of_improvement(OTHER, SCORES)
     assert one.value + other.value == pytest.approx(1)
     assert probability_of_improvement(SCORES, SCORES).value == 0.5
-    with pytest.raises(ValueError, match="scores of the same tasks are needed, got"):
+    with pytest.raises(ValueError, match="both sides must have scores of the same tasks, got"):
         probability_of_improvement(SCORES, {"a": [1.0]})
 
 

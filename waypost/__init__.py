@@ -81,7 +81,7 @@ _PLACES = {
     "types": ("Labels",),
 }
 _PLACE_OF = {name: place for place, names in _PLACES.items() for name in names}
-"""Where everything is. It is imported when it is asked for: `waypost --help` needs no JAX, a recording no networks."""
+"""The module that defines each name. It is imported on first use: `waypost --help` needs no JAX."""
 
 __all__ = [*_PLACE_OF]
 
@@ -93,7 +93,7 @@ def __getattr__(name: str) -> Any:
         return version("waypost")
     if name not in _PLACE_OF:
         raise AttributeError(f"module 'waypost' has no attribute {name!r}")
-    import_module("waypost.recording")  # data made here are known by name
+    import_module("waypost.recording")  # registers the built-in data sets
     return getattr(import_module(f"waypost.{_PLACE_OF[name]}"), name)
 
 

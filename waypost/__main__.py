@@ -2,5 +2,5 @@
 
 from waypost.cli import main
 
-if __name__ == "__main__":  # processes that step environments import this module, too
+if __name__ == "__main__":  # worker processes that step environments import this module too
     main()

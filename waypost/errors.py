@@ -1,4 +1,4 @@
-"""What went wrong, in words for the person who can fix it."""
+"""Errors, in words for the person who can fix them."""
 
 
 class WaypostError(Exception):
@@ -15,20 +15,20 @@ class DivergenceError(WaypostError):
 class DirectoryError(WaypostError):
     """A run directory cannot be used as asked: another process uses it, or it holds something else.
 
-    This says nothing about the data or the algorithm, so a comparison stops here.
+    It says nothing about the data or the algorithm, so a comparison stops here.
     """
 
 
 class DamagedFile(WaypostError):
-    """A file does not hold what was once written to it, or what its name promises."""
+    """A file is damaged, or is not what its name says."""
 
 
 class MissingPart(WaypostError):
-    """An agent was asked for something that needs a part it does not have."""
+    """The agent lacks a part that is needed here."""
 
 
 class InterruptedRun(Exception):
-    """Training was told to stop (SIGINT or SIGTERM) or to pause; everything up to `step` is saved."""
+    """Training was stopped (SIGINT or SIGTERM) or paused; everything up to `step` is saved."""
 
     def __init__(self, step: int):
         super().__init__(f"stopped at step {step}")

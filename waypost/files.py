@@ -25,15 +25,15 @@ from safetensors.numpy import save
 from waypost.errors import DamagedFile, WaypostError
 
 PARTIAL = re.compile(r"\.waypost-[0-9a-f]{16}\.partial")
-"""What temporary files are called."""
+"""The names of temporary files."""
 
 
 @contextmanager
 def replacing(path: Path, keep: Path | None = None) -> Iterator[Path]:
     """A temporary file beside `path`; it replaces `path` when it is complete, and is deleted after an error.
 
-    At any moment, even after a power cut, either the old or the new file is there, complete. What goes wrong with the
-    disk is an `OSError` that names `path`. `keep` is the name under which the old file stays.
+    At any moment, even after a power cut, either the old or the new file exists, complete. A failing disk raises an
+    `OSError` that names `path`. With `keep`, the old file is kept under that name.
     """
     temporary = unused_name(path)
     made: list[Path] = []
@@ -57,12 +57,12 @@ def replacing(path: Path, keep: Path | None = None) -> Iterator[Path]:
 
 
 def unused_name(path: Path) -> Path:
-    """A name beside `path` for something that is not complete. It is short, however long the name of `path` is."""
+    """A name beside `path` for a file that is not complete yet; short, however long the name of `path` is."""
     return path.with_name(f".waypost-{secrets.token_hex(8)}.partial")
 
 
 def is_partial(path: Path) -> bool:
-    """Whether this is the name of something that was not complete when its writer died."""
+    """Whether this is the name of a file that was never completed."""
     return PARTIAL.fullmatch(path.name) is not None
 
 
@@ -74,7 +74,7 @@ def discard_partials(folder: Path) -> None:
 
 
 def writable(path: Path, size: int = 0) -> None:
-    """Raise the `OSError` that writing a file of this size would end in, before work that takes long."""
+    """Raise the `OSError` that writing a file of this size would raise, before long work begins."""
     temporary = unused_name(path)
     made: list[Path] = []
     try:
@@ -82,7 +82,7 @@ def writable(path: Path, size: int = 0) -> None:
         if size > shutil.disk_usage(path.parent).free:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         with temporary.open("xb") as file:
-            file.truncate(max(size, 0))  # a file system or a limit may allow no file of this size
+            file.truncate(max(size, 0))  # the file system or a limit may not allow a file of this size
     except OSError as error:
         raise _blaming(error, path, temporary) from None
     finally:
@@ -91,7 +91,7 @@ def writable(path: Path, size: int = 0) -> None:
 
 
 def make_folder(path: Path) -> list[Path]:
-    """Make a folder and those it lies in; which of them were not there before, the innermost first."""
+    """Create a folder and its parents; return those that were missing, innermost first."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -101,48 +101,48 @@ def make_folder(path: Path) -> list[Path]:
 
 
 def remove_folders(made: list[Path]) -> None:
-    """Remove the folders that `make_folder` made, as far as they are empty."""
+    """Remove the folders that `make_folder` made, if they are empty."""
     with suppress(OSError):
         for folder in dict.fromkeys(made):
             folder.rmdir()
 
 
 def _keep(path: Path, kept: Path) -> None:
-    """Have a file under another name, too."""
+    """Keep a file under a second name."""
     other = unused_name(kept)
     try:
         os.link(path, other)
-    except OSError:  # not every file system knows hard links
+    except OSError:  # not every file system has hard links
         path.replace(kept)
         return
     try:
         other.replace(kept)
     finally:
-        _discard(other)  # it is still there if both were the same file before
+        _discard(other)  # it remains if both were the same file
 
 
 def _synchronise(path: Path) -> None:
-    """Have a file, or the names in a folder, on the disk and not only in the system's memory."""
+    """Flush a file, or the names in a folder, to the disk."""
     if path.is_dir():
         if sys.platform == "win32":
             return
         try:
             descriptor = os.open(path, os.O_RDONLY)
         except PermissionError:
-            return  # a folder one may write to, but not read
+            return  # the folder may be writable but not readable
     else:
         descriptor = os.open(path, os.O_RDWR)
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems have no such thing for folders
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems cannot do this for folders
             raise
     finally:
         os.close(descriptor)
 
 
 def _discard(temporary: Path) -> None:
-    """Delete a file, also if Ctrl-C comes in between; where that is not possible, it stays."""
+    """Delete a file if possible, even if Ctrl-C comes in between."""
     try:
         with suppress(OSError):
             temporary.unlink()
@@ -153,30 +153,30 @@ def _discard(temporary: Path) -> None:
 
 
 def _blaming(error: OSError, path: Path, temporary: Path) -> OSError:
-    """The error with the name of the file the user knows; one about another file stays as it is."""
+    """The error with the file name the user knows; an error about another file is unchanged."""
     ours = {str(temporary), *map(str, path.parents)}
     if error.filename is not None and str(error.filename) not in ours:
         return error
-    if error.errno is None:  # libraries put everything into a text
+    if error.errno is None:  # libraries put everything into the message
         reason = " ".join(str(error).replace(str(temporary), str(path)).split())
         return OSError(errno.EIO, reason, str(path))
     return OSError(error.errno, os.strerror(error.errno), str(path))
 
 
 def expanded(path: str | Path) -> Path:
-    """A path as a user gave it, with ~ replaced by the home folder; what cannot be a path is refused in one line."""
+    """The path a user gave, with ~ replaced by the home folder; an error if it cannot be a path."""
     text = os.fspath(path)
     if not text:
         raise WaypostError("a path is empty; name a file or a folder")
     try:
         if "\0" in text:
-            raise WaypostError(f"{text!r}: a path cannot hold a zero byte")
+            raise WaypostError(f"{text!r}: a path cannot contain a zero byte")
         found = Path(text).expanduser()
         os.lstat(found)
     except RuntimeError:
-        raise WaypostError(f"{text}: there is no such user; write ./{text} for a file whose name begins so") from None
+        raise WaypostError(f"{text}: there is no such user; write ./{text} for a file of that name") from None
     except UnicodeEncodeError:
-        raise WaypostError(f"{text!r}: a path cannot hold these characters") from None
+        raise WaypostError(f"{text!r}: a path cannot contain these characters") from None
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise WaypostError(f"{text[:40]}...: is too long for a path ({len(text)} characters)") from None
@@ -185,7 +185,7 @@ def expanded(path: str | Path) -> Path:
 
 @contextmanager
 def reading(path: Path, kind: str) -> Iterator[None]:
-    """Whatever goes wrong while a file is parsed becomes one line that names it; only regular files are read."""
+    """Turn any error while a file is parsed into one line that names it; only regular files are read."""
     if not path.exists():
         raise WaypostError(f"{path}: there is no such file")
     if not path.is_file():
@@ -202,7 +202,7 @@ def reading(path: Path, kind: str) -> Iterator[None]:
 
 @contextmanager
 def parsing(path: Path, kind: str) -> Iterator[None]:
-    """Whatever goes wrong while a file or a folder of files is parsed becomes one line that names it."""
+    """Turn any error while a file or a folder of files is parsed into one line that names it."""
     try:
         yield
     except WaypostError:
@@ -221,7 +221,7 @@ def write_bytes(path: Path, content: bytes, keep: Path | None = None) -> None:
 
 
 def write_text(path: Path, content: str) -> None:
-    write_bytes(path, content.encode("utf-8", "backslashreplace"))  # names of files may hold bytes that are no text
+    write_bytes(path, content.encode("utf-8", "backslashreplace"))  # file names may contain bytes that are not text
 
 
 def json_text(record: Any) -> str:
@@ -234,8 +234,8 @@ def write_json(path: Path, record: Any) -> None:
 
 
 def write_arrays(path: Path, arrays: dict[str, np.ndarray], record: Any = None, keep: Path | None = None) -> None:
-    """One safetensors file with the arrays and, in its header, a JSON record and a checksum of all."""
-    # As the file stores them: the checksum is of what is read back.
+    """One safetensors file with the arrays and, in its header, a JSON record and a checksum of both."""
+    # As the file stores them: the checksum must match what is read back.
     stored = {name: np.asarray(values, values.dtype.newbyteorder("<"), order="C") for name, values in arrays.items()}
     text = json.dumps(record)
     sealed = f'{{"checksum": "{_checksum(stored, text)}", "record": {text}}}'
@@ -244,7 +244,7 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray], record: Any = None, 
 
 
 def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], Any]:
-    """The arrays and the record of a file by `write_arrays`; files of older versions have no checksum."""
+    """The arrays and the record of a file written by `write_arrays`; files of older versions have no checksum."""
     with reading(path, "a safetensors file"), safe_open(path, framework="numpy") as file:
         about = file.metadata() or {}
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118

@@ -1,4 +1,4 @@
-"""Locks between processes: who holds one is alone, and it ends with the process, however that ends."""
+"""Locks between processes. One process holds a lock at a time, and loses it when it ends for any reason."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ else:
     import fcntl
 
 WAIT_SECONDS = 0.2
-"""Between two attempts to get a lock that another process holds."""
+"""Time between two attempts to get a lock that another process holds."""
 
 
 def lock(descriptor: int) -> bool:
-    """Lock an open file until it is closed; False where another process holds it."""
+    """Lock an open file until it is closed; False if another process holds the lock."""
     try:
         if sys.platform == "win32":
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
@@ -34,10 +34,10 @@ def lock(descriptor: int) -> bool:
 
 @contextmanager
 def alone(path: Path, wait: bool = True) -> Iterator[bool]:
-    """Hold the lock that goes with a file, which need not be there; others wait for it.
+    """Hold the lock of a file, which need not exist; other processes wait for it.
 
-    Without `wait` the result says whether the lock is held. The lock is a hidden file beside the other one, and is
-    deleted in the end.
+    Without `wait`, the result says whether the lock is held. The lock is a hidden file beside the other one, and is
+    deleted at the end.
     """
     file = path.with_name(f".{path.name}.lock")
     make_folder(file.parent)
@@ -49,16 +49,16 @@ def alone(path: Path, wait: bool = True) -> Iterator[bool]:
         yield descriptor is not None
     finally:
         if descriptor is not None:
-            with suppress(OSError):  # Windows deletes no open file
+            with suppress(OSError):  # Windows does not delete open files
                 file.unlink()
             os.close(descriptor)
 
 
 def _get(file: Path) -> int | None:
-    """The open and locked file; None where another process holds it, or has deleted it at this moment."""
+    """The open and locked file; None if another process holds it or has just deleted it."""
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
     try:
-        # A file that was deleted after it was opened keeps nobody out.
+        # A lock on a file that was deleted after it was opened excludes nobody.
         if lock(descriptor) and os.path.samestat(file.lstat(), os.fstat(descriptor)):
             return descriptor
     except FileNotFoundError:

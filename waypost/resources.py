@@ -1,4 +1,4 @@
-"""What the machine and the installation have: memory and optional packages, and one clear line where they do not."""
+"""The machine's memory and cores, and optional packages, with a clear error if one is missing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CGROUPS = {
     "": ("sys/fs/cgroup", "memory.max", "memory.current", ""),
     "memory": ("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
 }
-"""Where each kind of control group says its limit and what is used of it, and how its statistics begin."""
+"""For each kind of control group: its folder, the files of its limit and its usage, the prefix of its statistics."""
 
 
 CORES = "WAYPOST_CORES"
@@ -28,7 +28,7 @@ CORES = "WAYPOST_CORES"
 
 
 def require(module: str, extra: str, purpose: str) -> Any:
-    """Import an optional module; where it is missing, the error names the extra that brings it.
+    """Import an optional module; if it is missing, the error names the extra to install.
 
     `purpose` begins the message: require("pyarrow", "tables", "log.parquet: reading Parquet").
     """
@@ -39,7 +39,7 @@ def require(module: str, extra: str, purpose: str) -> Any:
 
 
 def cpu_name() -> str:
-    """A short name for this type of processor and what it can do."""
+    """A short hash of this processor's model and features."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -54,7 +54,7 @@ def available_memory() -> int:
 
 
 def device_memory(device: jax.Device) -> int | None:
-    """Bytes that are free on a device with its own memory, if it says so."""
+    """Free bytes on a device with its own memory; None if the device does not report them."""
     statistics = device.memory_stats()
     if not statistics or "bytes_limit" not in statistics:
         return None
@@ -83,7 +83,7 @@ def open_files() -> int:
 
 @contextmanager
 def enough_memory(name: str) -> Iterator[None]:
-    """If NumPy or XLA run out of memory, say so in one line with the way out."""
+    """If NumPy or XLA run out of memory, say so in one line, with what to do."""
     import jax
 
     try:
@@ -100,7 +100,7 @@ def _machine() -> int:
     found = _table(Path("/proc/meminfo")).get("MemAvailable")
     if found is not None:
         return found * 1024
-    with suppress(AttributeError, ValueError, OSError):  # not every system says
+    with suppress(AttributeError, ValueError, OSError):  # not every system reports it
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return 1 << 62
 
@@ -121,7 +121,7 @@ def _process() -> list[int]:
 
 
 def _control_groups(root: Path) -> list[int]:
-    """What is left in each control group this process belongs to; cached files give way when memory is needed."""
+    """What is left in each control group this process belongs to; cached files count as free."""
     left = []
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, kind, place = line.split(":", 2)
@@ -139,7 +139,7 @@ def _control_groups(root: Path) -> list[int]:
 
 
 def _table(path: Path) -> dict[str, int]:
-    """The numbers of a file with a name and a number in each line."""
+    """The numbers of a file with a name and a number on each line."""
     rows = [line.replace(":", " ").split() for line in _text(path).splitlines()]
     return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdecimal()}
 

@@ -1,4 +1,4 @@
-"""Values checked against the types a program declares: settings, options and records of files by one function."""
+"""Check values against type annotations: one function for settings, options and records in files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from waypost.errors import WaypostError
 
 Kind = TypeVar("Kind")
 MOST = 2**63
-"""Whole numbers are smaller: what is larger fits in no array, and a text of its digits may be refused by Python."""
+"""Whole numbers must be smaller: larger ones fit in no array, and Python may refuse to print their digits."""
 _SHOWN = 60
 _WORDS: dict[Any, str] = {
     bool: "true or false",
@@ -27,13 +27,13 @@ _WORDS: dict[Any, str] = {
 
 
 def conform(value: Any, kind: Any, place: str) -> Any:
-    """The value as `kind` wants it, or an error that names the place; no place means the whole of a file.
+    """The value as `kind`, or an error that names the place; an empty place means the whole file.
 
     kind    a type annotation: a plain type, a Literal, a union, a tuple, list or dict of such, a TypedDict, a dataclass
-    Lists become tuples and mappings dataclasses where the annotation says so, as records of files have neither. A
-    TypedDict may have further keys: a later version may know more.
+    Lists become tuples and mappings become dataclasses where the annotation says so, because JSON has neither. A
+    TypedDict may have further keys, which a later version may have added.
     """
-    if hasattr(value, "dtype") and value.shape == ():  # a number of NumPy or JAX
+    if hasattr(value, "dtype") and value.shape == ():  # a NumPy or JAX scalar
         value = value.item()
     if kind in _WORDS:
         return _plain(value, kind, place)
@@ -45,7 +45,7 @@ def conform(value: Any, kind: Any, place: str) -> Any:
     if origin in (Union, types.UnionType):
         return _one_of(value, kind, place)
     if origin is Literal:
-        # 1 == True: what is equal must be of the same type, too.
+        # 1 == True, so equal values must also be of the same type.
         found: Any = any(type(value) is type(option) and value == option for option in options)
         return value if found else _refuse(value, kind, place)
     if is_typeddict(kind):
@@ -61,11 +61,11 @@ def conform(value: Any, kind: Any, place: str) -> Any:
             conform(key, options[0], place): conform(each, options[1], _inside(place, key))
             for key, each in value.items()
         }
-    raise TypeError(f"{kind} is no type that values are checked against")
+    raise TypeError(f"values cannot be checked against {kind}")
 
 
 def build(record: Any, kind: type[Kind], place: str) -> Kind:
-    """A dataclass of a record: every name is one of its fields, and none that it needs is missing."""
+    """A dataclass from a record; an unknown or a missing field is an error."""
     if not isinstance(record, Mapping):
         _refuse(record, kind, place)
     hints, known = _hints(kind), {each.name: each for each in fields(kind) if each.init}  # type: ignore[arg-type]
@@ -83,7 +83,7 @@ def build(record: Any, kind: type[Kind], place: str) -> Kind:
 
 
 def conform_fields(instance: Any) -> None:
-    """For `__post_init__` of a dataclass: every field is of its type."""
+    """Check the type of every field, in `__post_init__` of a dataclass."""
     kind: type = type(instance)
     hints = _hints(kind)
     for each in fields(instance):
@@ -92,13 +92,13 @@ def conform_fields(instance: Any) -> None:
 
 
 def meant(name: object, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: which one was probably meant; nothing if none is like it."""
+    """The end of a message about an unknown name: the closest known one; empty if none is close."""
     near = get_close_matches(str(name), list(known), 1)
     return f"; did you mean {near[0]}?" if near else ""
 
 
 def shown(value: Any) -> str:
-    """A value as a message shows it: short, however long, deep or strange it is."""
+    """A value as a message shows it, shortened if it is long."""
     if isinstance(value, int) and abs(value) >= 10**_SHOWN:
         return f"a number of more than {_SHOWN} digits"
     try:
@@ -134,7 +134,7 @@ def _words(kind: Any) -> str:
 
 
 def _one_of(value: Any, kind: Any, place: str) -> Any:
-    """The first of the kinds that takes the value; of one kind and none, the error is that kind's own."""
+    """The value as the first kind that accepts it; if only one kind and None are allowed, the error is that kind's."""
     options = [option for option in get_args(kind) if option is not type(None)]
     if value is None and len(options) < len(get_args(kind)):
         return None
@@ -161,7 +161,7 @@ def _record(value: Any, kind: Any, place: str) -> dict[str, Any]:
 def _row(value: Any, kind: Any, place: str) -> Any:
     origin, options = get_origin(kind), get_args(kind)
     if not isinstance(value, list | tuple):
-        hint = f"; a list of one is ({shown(value)},)" if isinstance(value, int | float) else ""
+        hint = f"; for a list of one, write ({shown(value)},)" if isinstance(value, int | float) else ""
         raise WaypostError(f"{place or 'it'} must be {_words(kind)}, got {shown(value)}{hint}")
     fixed = origin is tuple and options[-1] is not Ellipsis
     if fixed and len(value) != len(options):
@@ -172,7 +172,7 @@ def _row(value: Any, kind: Any, place: str) -> Any:
 
 
 def _plain(value: Any, kind: Any, place: str) -> Any:
-    """A number, a text, true or false; true is no number although Python counts with it."""
+    """A number, a text or a Boolean; True is not a number here, although it is in Python."""
     if kind is int and isinstance(value, float) and value.is_integer():
         value = int(value)
     kinds = (int, float) if kind is float else kind
@@ -180,5 +180,5 @@ def _plain(value: Any, kind: Any, place: str) -> Any:
     if not fits or (isinstance(value, float) and not math.isfinite(value)):
         _refuse(value, kind, place)
     if isinstance(value, int) and abs(value) >= MOST:
-        raise WaypostError(f"{place} must be a number of fewer than 20 digits, got {shown(value)}")
+        raise WaypostError(f"{place} must have fewer than 20 digits, got {shown(value)}")
     return value

@@ -1,4 +1,4 @@
-"""Observations and actions that are more than a vector, as rows of numbers: the same in data and in environments."""
+"""Gymnasium spaces as rows of numbers, in the same way for data and for environments."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from gymnasium import spaces
 from waypost.errors import WaypostError
 
 MOST_ONE_HOT = 4096
-"""Values of a discrete observation, each of which becomes a column."""
+"""The most values a discrete observation may have; each becomes a column."""
 
 
 def flattener(space: Any, keys: tuple[str, ...], name: str) -> tuple[Callable[[Any], np.ndarray], tuple[str, ...]]:
-    """How a batch of states becomes rows of numbers, and what the columns are called.
+    """A function that turns a batch of observations into rows of numbers, and the names of the columns.
 
-    The parts of a Dict come in declared order, or only those in `keys`. A column is called after its part, with its
-    number where the part has several: `arm.position.0`.
+    The parts of a Dict come in declared order, or only those in `keys`. A column is named after its part, with an
+    index if the part has several: `arm.position.0`.
     """
     if keys and not isinstance(space, spaces.Dict):
-        raise WaypostError(f"{name}: observations have no parts to choose {', '.join(keys)} from")
+        raise WaypostError(f"{name}: observations have no named parts, so {', '.join(keys)} cannot be chosen")
     if isinstance(space, spaces.Dict | spaces.Tuple):
         inside: dict[Any, Any] = dict(space.spaces if isinstance(space, spaces.Dict) else enumerate(space.spaces))
         missing = [key for key in keys if key not in inside]
@@ -33,14 +33,14 @@ def flattener(space: Any, keys: tuple[str, ...], name: str) -> tuple[Callable[[A
         return lambda values: np.concatenate([flat(values[key]) for key, flat, _ in parts], axis=1), names
     if isinstance(space, spaces.Discrete):
         if space.n > MOST_ONE_HOT:
-            raise WaypostError(f"{name}: observations are one of {space.n}; at most {MOST_ONE_HOT} are possible")
+            raise WaypostError(f"{name}: observations have {space.n} values; at most {MOST_ONE_HOT} are supported")
         names = tuple(str(space.start + i) for i in range(space.n))
         return lambda values: np.eye(space.n, dtype=np.float32)[np.asarray(values).reshape(-1) - space.start], names
     if isinstance(space, spaces.Box | spaces.MultiBinary):
         size = int(np.prod(space.shape))
         names = tuple(str(i) for i in range(size)) if size > 1 else ("",)
         return lambda values: np.asarray(values).reshape(len(values), size), names
-    raise WaypostError(f"{name}: observations are {space}; Box, Discrete, MultiBinary, Dict or Tuple is needed")
+    raise WaypostError(f"{name}: observations must be Box, Discrete, MultiBinary, Dict or Tuple, got {space}")
 
 
 @dataclass(frozen=True)
@@ -49,15 +49,15 @@ class ActionPart:
 
     name: str
     choices: int = 0
-    """How many choices there are; 0 where it is continuous."""
+    """Number of choices; 0 if it is continuous."""
     start: int = 0
-    """The first of them."""
+    """The first choice."""
 
 
 def assembler(space: Any, name: str) -> tuple[Callable[[np.ndarray], Any], tuple[ActionPart, ...]]:
-    """How rows of numbers become a batch of actions of a space, and what the columns are.
+    """A function that turns rows of numbers into a batch of actions of a space, and the columns.
 
-    The parts of a Dict come in declared order; they are called as those of an observation.
+    The parts of a Dict come in declared order and are named like those of an observation.
     """
     if isinstance(space, spaces.Dict | spaces.Tuple):
         inside: dict[Any, Any] = dict(space.spaces if isinstance(space, spaces.Dict) else enumerate(space.spaces))
@@ -79,7 +79,7 @@ def assembler(space: Any, name: str) -> tuple[Callable[[np.ndarray], Any], tuple
         return lambda rows: rows[:, 0].astype(space.dtype), (part,)
     if not isinstance(space, spaces.Box | spaces.MultiDiscrete | spaces.MultiBinary):
         kinds = "Box, Discrete, MultiDiscrete, MultiBinary, Dict or Tuple"
-        raise WaypostError(f"{name}: actions are {space}; {kinds} is needed")
+        raise WaypostError(f"{name}: actions must be {kinds}, got {space}")
     size = int(np.prod(space.shape))
     counts, starts = np.zeros(size, int), np.zeros(size, int)
     if isinstance(space, spaces.MultiDiscrete):

@@ -1,8 +1,8 @@
 """Statistics over the seeds of one task, and over the seeds of several tasks.
 
-One task. Three seeds have no honest 95 % interval: the percentile bootstrap that many tables print is exactly the range
-of two or three seeds. So below five seeds the range is given, under that name. From five on the interval of the mean is
-Student's, chosen by how often an interval holds the true mean, in per cent of 8000 samples:
+One task. Three seeds give no honest 95 % interval: for two or three seeds, the percentile bootstrap that many tables
+print is exactly their range. Below five seeds the range is reported, under that name. From five seeds on it is
+Student's interval of the mean, chosen for its coverage of the true mean, in per cent of 8000 samples:
 
     seeds                             5                10                20
     method                     t  boot-t  BCa   t  boot-t  BCa   t  boot-t  BCa
@@ -11,13 +11,13 @@ Student's, chosen by how often an interval holds the true mean, in per cent of 8
     success rates, Beta(8,2)  93    95    85   94    95    91   95    95    93
 
 The studentised bootstrap (boot-t) covers skewed populations better, but with five seeds it is a third to a half wider,
-and it has no finite end where most seeds are equal, as success rates often are. BCa is too narrow.
+and it is not finite where most seeds are equal, as success rates often are. BCa is too narrow.
 
 Several tasks. The aggregates are those of Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical
 Precipice" (2021), as their package `rliable` defines them, with percentile intervals of a bootstrap stratified by task:
-the runs of a task are resampled among themselves. These are somewhat narrow: of 1000 intervals of an interquartile mean
-over 10 tasks 86 % held the true one with three seeds, 90 % with five and 92 % with ten (over 3 tasks 81, 84 and 90 %).
-They are given from five seeds on, too.
+runs are resampled within each task. These intervals are somewhat narrow. Of 1000 intervals of an interquartile mean
+over 10 tasks, 86 % covered the true value with three seeds, 90 % with five and 92 % with ten (over 3 tasks: 81, 84 and
+90 %). They, too, are given only from five seeds on.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Scores = Mapping[str, Sequence[float]]
 def summarise(values: Sequence[float | None]) -> dict[str, Any]:
     """Mean, standard deviation, interquartile mean, range and 95 % interval of the mean over seeds.
 
-    One seed has no range, fewer than five have no interval. Where a seed has no value nothing has.
+    One seed has no range, and fewer than five have no interval. If a seed has no value, every entry is None.
     """
     if not values or any(value is None for value in values):
         return {"mean": None, "std": None, "iqm": None, "range": None, "interval": None}
@@ -56,18 +56,18 @@ def summarise(values: Sequence[float | None]) -> dict[str, Any]:
 
 
 def spread(values: Sequence[float | None]) -> list[float] | None:
-    """What a table shows beside the mean: the 95 % interval, or the range where there are too few seeds for one."""
+    """What a table shows beside the mean: the 95 % interval, or the range if there are too few seeds for one."""
     summary = summarise(values)
     return summary["interval"] or summary["range"]
 
 
 def spread_name(seeds: int) -> str:
-    """What `spread` is with so many seeds."""
+    """What `spread` returns for this many seeds."""
     return "95 % interval" if seeds >= FEWEST_SEEDS else "range of the seeds"
 
 
 def interquartile_mean(numbers: Sequence[float] | np.ndarray) -> float:
-    """Mean of the middle half: a quarter of the total weight is cut from each end, in parts if need be."""
+    """Mean of the middle half: a quarter of the total weight is cut from each end, splitting values if needed."""
     ordered = np.sort(numbers)
     edges = np.linspace(0.0, 1.0, len(ordered) + 1)
     weights = np.clip(np.minimum(edges[1:], 0.75) - np.maximum(edges[:-1], 0.25), 0.0, None)
@@ -86,27 +86,27 @@ def _student(numbers: np.ndarray) -> list[float]:
 
 
 class Estimate(NamedTuple):
-    """A number over several tasks."""
+    """An aggregate over several tasks."""
 
     value: float
     interval: tuple[float, float] | None
-    """95 %; None where a task has fewer than five seeds."""
+    """95 %; None if a task has fewer than five seeds."""
 
 
 class Profile(NamedTuple):
-    """For each threshold the share of the runs above it."""
+    """The share of runs above each threshold."""
 
     thresholds: np.ndarray
     shares: np.ndarray
     interval: np.ndarray | None
-    """Lower and upper ends, 95 % at each threshold, (2, thresholds); None where a task has fewer than five seeds."""
+    """Lower and upper ends, 95 % at each threshold, (2, thresholds); None if a task has fewer than five seeds."""
 
 
 def aggregate_interquartile_mean(scores: Scores) -> Estimate:
     """Mean of the middle half of all runs of all tasks.
 
-    As in `rliable` whole runs are cut off, a quarter at each end, rounded down; `interquartile_mean` cuts parts of runs
-    too and differs where their number is no multiple of four.
+    As in `rliable`, whole runs are cut off: a quarter at each end, rounded down. `interquartile_mean` also cuts
+    fractions of runs, so the two differ if the number of runs is not a multiple of four.
     """
 
     def middle(tasks: Sequence[np.ndarray]) -> np.ndarray:
@@ -127,12 +127,12 @@ def optimality_gap(scores: Scores, optimum: float = 100.0) -> Estimate:
 
 
 def probability_of_improvement(scores: Scores, other: Scores) -> Estimate:
-    """How likely a run scores more than one of `other` on the same task, mean over tasks; a tie counts half.
+    """The probability that a run beats a run of `other` on the same task, averaged over tasks; a tie counts half.
 
     On one task this is the Mann-Whitney statistic U divided by the number of pairs.
     """
     if set(scores) != set(other):
-        raise ValueError(f"scores of the same tasks are needed, got {sorted(scores)} and {sorted(other)}")
+        raise ValueError(f"both sides must have scores of the same tasks, got {sorted(scores)} and {sorted(other)}")
 
     def better(tasks: Sequence[np.ndarray]) -> np.ndarray:
         pairs = zip(tasks[: len(scores)], tasks[len(scores) :], strict=True)
@@ -143,7 +143,7 @@ def probability_of_improvement(scores: Scores, other: Scores) -> Estimate:
 
 
 def performance_profile(scores: Scores, thresholds: Sequence[float] | np.ndarray) -> Profile:
-    """The share of the runs of a task that score more than each threshold, mean over tasks."""
+    """The share of a task's runs that score above each threshold, averaged over tasks."""
 
     def shares(tasks: Sequence[np.ndarray]) -> np.ndarray:
         above = [np.mean([(runs > level).mean(axis=-1) for runs in tasks], axis=0) for level in thresholds]
@@ -162,7 +162,7 @@ def _bootstrapped(
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """A statistic of all tasks, and the ends of its stratified bootstrap interval if every task has enough seeds.
 
-    The statistic gets an array (..., runs) for each task, and keeps the axes before the last.
+    The statistic gets an array (..., runs) for each task, and keeps the leading axes.
     """
     tasks = [np.asarray(values, np.float64) for scores in given for values in scores.values()]
     value = statistic(tasks)

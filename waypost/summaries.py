@@ -1,4 +1,4 @@
-"""What Python and notebooks show of an object: one line, and a table."""
+"""How Python and notebooks show an object: one line, and a table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Summary(NamedTuple):
-    """An object in short."""
+    """A short description of an object."""
 
     line: str
     header: Sequence[str]
@@ -22,7 +22,7 @@ class Summarised:
 
     @abstractmethod
     def summary(self) -> Summary:
-        """What it is, in short."""
+        """A short description."""
 
     def __repr__(self) -> str:
         return f"<{self.summary().line}>"
@@ -39,5 +39,5 @@ def _cells(row: Sequence[str], tag: str) -> str:
 
 
 def number(value: float | None, digits: int) -> str:
-    """A number as a table shows it; a dash where there is none."""
+    """A number as a table shows it; a dash for None."""
     return "-" if value is None else f"{value:.{digits}f}"

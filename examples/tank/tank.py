@@ -1,4 +1,4 @@
-"""A heated tank, the log of its mediocre controller, and a way to try what was learned from that log.
+"""A heated tank, the log of its mediocre controller, and a test of what was learned from that log.
 
     python examples/tank/tank.py logs            # writes logs/day-01.csv to day-12.csv, a second
     waypost train por --data 'logs/*.csv' --columns.observations level temperature inflow_temperature pressure \
@@ -6,9 +6,9 @@
         --columns.episode batch --columns.time time --out runs/tank
     python examples/tank/tank.py --try runs/tank   # its true return and safety trips, beside two controllers
 
-The valve lets cold water in, the heater heats it, and what is drawn off is not measured. A batch has 150 rows of 10 s;
-the level should stay at 1200 mm and the temperature at 60 degrees. Too full, too empty or too hot trips a safety
-switch, which ends the batch and costs 200.
+The valve lets cold water in, the heater heats it, and the outflow is not measured. A batch has 150 rows of 10 s; the
+level should stay at 1200 mm and the temperature at 60 degrees. A tank that is too full, too empty or too hot trips a
+safety switch, which ends the batch and costs 200.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Controller = Callable[[np.ndarray], np.ndarray]
 
 
 class Tank:
-    """So many batches side by side."""
+    """Several batches side by side."""
 
     def __init__(self, batches: int, rng: np.random.Generator):
         self.rng = rng
@@ -45,13 +45,13 @@ class Tank:
         self.running = np.ones(batches, bool)
 
     def observe(self) -> np.ndarray:
-        """What the sensors say."""
+        """The readings of the sensors."""
         pressure = 1.12e5 + 9.81 * self.level + 40 * (self.temperature - 20)
         states = np.stack([self.level, self.temperature, self.inflow, pressure], axis=1)
         return states + self.rng.normal(size=states.shape) * (2.0, 0.1, 0.1, 30.0)
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Ten seconds: rewards, and where a safety switch has tripped."""
+        """Advance ten seconds; return rewards and safety trips."""
         valve, heater = np.clip(actions, 0, 100).T / 100
         batches = len(self.level)
         entering, leaving = 30 * valve, self.draw * np.sqrt(self.level / LEVEL)
@@ -70,7 +70,7 @@ class Tank:
 
 
 class PI:
-    """A controller with an integral part, one loop for the level and one for the temperature."""
+    """Two PI controllers, one for the level and one for the temperature."""
 
     def __init__(self, batches: int, gains: Any = ((0.15, 0.002), (8.0, 0.1)), bias: Any = (40.0, 35.0)):
         self.gains, self.bias = np.asarray(gains, np.float64), np.asarray(bias, np.float64)
@@ -79,13 +79,13 @@ class PI:
     def __call__(self, observations: np.ndarray) -> np.ndarray:
         errors = np.array([LEVEL, TEMPERATURE]) - observations[:, :2]
         wanted = self.bias + self.gains[..., 0] * errors + self.gains[..., 1] * self.sums
-        # No winding up: what cannot be done is not summed.
+        # Anti-windup: errors are not summed while an actuator is saturated.
         self.sums += np.where((wanted > 0) & (wanted < 100), errors, 0.0)
         return np.clip(wanted, 0, 100)
 
 
 class Mediocre:
-    """What ran the plant: too weak here, too strong there, late, and somebody turning knobs."""
+    """The controller of the log: gains too weak or too strong, offsets, and an operator who turns knobs."""
 
     def __init__(self, batches: int, rng: np.random.Generator):
         level, heat = rng.uniform(0.0, 0.05, batches), rng.uniform(0.5, 4.0, batches)
@@ -99,7 +99,7 @@ class Mediocre:
 
 
 class Batches(NamedTuple):
-    """What happened, (rows, batches, ...); after a trip nothing counts any more."""
+    """The recorded batches, (rows, batches, ...); rows after a trip do not count."""
 
     observations: np.ndarray
     actions: np.ndarray
@@ -123,14 +123,14 @@ def simulate(controller: Controller, batches: int, rng: np.random.Generator) -> 
 
 
 def true_return(policy: Any, batches: int = 100, seed: int = 1000) -> tuple[float, int]:
-    """The mean return of a Waypost policy, or of a controller, and how many of its batches ended with a trip."""
+    """The mean return of a Waypost policy or a controller, and the number of batches that ended with a trip."""
     controller = acting(policy, batches) if hasattr(policy, "act_with_memory") else policy
     found = simulate(controller, batches, np.random.default_rng(seed))
     return found.mean_return, int(found.trips.sum())
 
 
 def acting(policy: Any, batches: int) -> Controller:
-    """A policy as a controller: it is given its columns in its own order."""
+    """A policy as a controller; it gets its columns in its own order."""
     names = policy.spec.observation_names[-(policy.spec.observation_size // policy.spec.history) :]
     order = [OBSERVATIONS.index(name) for name in names or OBSERVATIONS]
     memory = policy.start(batches)
@@ -144,7 +144,7 @@ def acting(policy: Any, batches: int) -> Controller:
 
 
 def write_logs(folder: Path, days: int = 12, batches: int = 12, seed: int = 0) -> float:
-    """A CSV file for each day, with gaps and a few empty cells; the mean return of what is logged."""
+    """Write a CSV file for each day, with gaps and a few empty cells; return the mean return of the log."""
     rng = np.random.default_rng(seed)
     folder.mkdir(parents=True, exist_ok=True)
     found = simulate(Mediocre(days * batches, rng), days * batches, rng)

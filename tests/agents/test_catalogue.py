@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from samples import walk
 
-from waypost.agents import ALGORITHMS, Entry, able, supports
+from waypost.agents import ALGORITHMS, Entry, able, display_name, supports
 from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
+from waypost.studies.paper.benchmark import NAMES
 
 
 def walk_choosing() -> Dataset:
@@ -35,7 +36,7 @@ def test_without_actions_por_trains_in_part_and_bc_not_at_all() -> None:
     found = verdicts(walk().without_actions())
     assert found["bc"] == (False, "the data have no actions")
     assert not found["por"][0]
-    assert "the data have no actions; V and the guide train without: --training guide" in found["por"][1]
+    assert "the data have no actions; V and the guide train without them: --training guide" in found["por"][1]
 
 
 def test_without_rewards_bc_trains_and_por_in_part() -> None:
@@ -52,7 +53,7 @@ def test_without_rewards_bc_trains_and_por_in_part() -> None:
 def test_rewards_that_say_nothing_support_cloning_only() -> None:
     found = verdicts(walk().with_rewards(np.zeros(60)))
     assert found["bc"][0]
-    assert found["por"] == (False, "all rewards are 0: nothing to learn beyond doing what the data did")
+    assert found["por"] == (False, "all rewards are 0: nothing to learn beyond imitating the data")
 
 
 def test_without_any_next_state_nothing_that_looks_ahead_can_learn() -> None:
@@ -64,9 +65,9 @@ def test_without_any_next_state_nothing_that_looks_ahead_can_learn() -> None:
 def test_algorithms_that_cannot_learn_such_actions_are_named() -> None:
     chooser = replace(ALGORITHMS["bc"], name="chooser", continuous=False)
     pusher = replace(ALGORITHMS["bc"], name="pusher", discrete=False)
-    assert pusher.support(walk_choosing()).why == "actions are discrete, it learns continuous ones only"
+    assert pusher.support(walk_choosing()).why == "actions are discrete, it learns only continuous ones"
     assert chooser.support(walk_choosing()).supported
-    assert chooser.support(walk()).why == "actions are continuous, it learns discrete ones only"
+    assert chooser.support(walk()).why == "actions are continuous, it learns only discrete ones"
 
 
 def test_what_an_algorithm_needs_is_read_from_its_entry() -> None:
@@ -86,7 +87,7 @@ def test_an_algorithm_that_cannot_learn_says_who_can(monkeypatch: pytest.MonkeyP
     ):
         able(walk_choosing(), "pusher")
     with pytest.raises(
-        WaypostError, match=r"; these can: .*por.*; if the actions are continuous, say --columns.choices 0$"
+        WaypostError, match=r"; these can: .*por.*; if the actions are continuous, pass --columns.choices 0$"
     ):
         able(replace(walk_choosing(), action_kind_declared=False), "pusher")
     with pytest.raises(
@@ -109,3 +110,15 @@ def test_every_entry_leads_to_its_code(name: str) -> None:
     assert chosen.name == name
     assert issubclass(chosen.load().config_type, chosen.config_type)
     assert chosen.title
+
+
+def test_every_algorithm_has_a_name_as_papers_write_it() -> None:
+    assert [display_name(name) for name in ("waypoint", "por", "bc10", "td3bc")] == [
+        "Waypoint",
+        "POR",
+        "10%BC",
+        "TD3+BC",
+    ]
+    assert all(entry.label for entry in ALGORITHMS.values())
+    assert {name: display_name(name) for name in NAMES} == NAMES
+    assert display_name("my-own") == "my-own"

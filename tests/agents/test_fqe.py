@@ -113,5 +113,5 @@ def test_what_rewards_can_add_up_to(
 
 
 def test_an_evaluator_takes_no_actions(learned: tuple) -> None:
-    with pytest.raises(WaypostError, match="judges actions"):
+    with pytest.raises(WaypostError, match="an evaluator takes no actions"):
         learned[2].agent.act(np.zeros((1, 2)))

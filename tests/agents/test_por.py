@@ -751,7 +751,7 @@ def test_a_graft_keeps_the_agents_own_parts() -> None:
 def test_a_graft_needs_another_agent_with_a_guide() -> None:
     config = bc.Config(hidden=(8,))
     other = compiled.init(bc.BC(config, bc.BC.prepare(config, walks())[1], 1)).agent
-    with pytest.raises(WaypostError, match="another such agent: por or waypoint"):
+    with pytest.raises(WaypostError, match="must come from an agent with a guide: por or waypoint"):
         built().graft(other)
 
 

@@ -82,7 +82,7 @@ def test_an_algorithms_own_rule_takes_the_place_of_the_common_one() -> None:
         ("warmup_steps", 2**31, "warmup_steps must be 2147483647 or less, got 2147483648"),
         ("weight_cap", float("inf"), "weight_cap must be a finite number, got inf"),
         ("anything", "high", "anything must be a finite number, got 'high'"),
-        ("hidden", 8, "hidden must be a list, each a whole number, got 8; a list of one is (8,)"),
+        ("hidden", 8, "hidden must be a list, each a whole number, got 8; for a list of one, write (8,)"),
         ("hidden", (8, 2.5), "hidden[1] must be a whole number, got 2.5"),
         ("hidden", (99_999_999_999,), "hidden must be 1048576 or less, got (99999999999,)"),
         ("hidden", (1,) * 3_000, "hidden must have 100 numbers or fewer, got 3000"),

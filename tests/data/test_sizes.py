@@ -267,7 +267,7 @@ def one_episode_many_times(folder: Path) -> None:
 
 FOLDERS: dict[str, tuple[Callable[[Path], None], str]] = {
     "2**62 states": (space(type="Discrete", n=2**62, start=0), "a space of more than 1000000 numbers or choices"),
-    "many states": (space(type="Discrete", n=2**18, start=0), "observations are one of 262144; at most 4096"),
+    "many states": (space(type="Discrete", n=2**18, start=0), "observations have 262144 values; at most 4096"),
     "wide box": (space(type="Box", dtype="float32", shape=[10**10], low=0, high=1), "more than 1000000 numbers"),
     "many bits": (space(type="MultiBinary", n=10**10), "a space of more than 1000000 numbers or choices"),
     "shape of text": (space(type="Box", dtype="float32", shape="abc", low=0, high=1), "damaged or not a Minari"),

@@ -210,6 +210,8 @@ def test_summary_takes_the_best_measure_there_is(report: page.Report) -> None:
     assert says(without(report, "success_rate", "score")).startswith("POR reached a mean return of 617.2, 2 seeds")
     assert says(without(report, *MEASURES)).startswith("POR trained without a simulator: no rollouts, 2 seeds")
     assert "of its rollouts" in says(replace(report, config={}))
+    waypoint = replace(report, result={**report.result, "algorithm": "waypoint"})
+    assert says(waypoint).startswith("Waypoint reached the goal")
 
 
 @pytest.mark.parametrize(

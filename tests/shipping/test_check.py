@@ -53,7 +53,7 @@ def test_numbers_that_are_none_are_not_the_same() -> None:
 
 
 def test_another_shape_or_type_is_refused() -> None:
-    with pytest.raises(WaypostError, match=r"gives float32 \(3, 1\) for float32 \(3, 2\)"):
+    with pytest.raises(WaypostError, match=r"gives float32 \(3, 1\) instead of float32 \(3, 2\)"):
         tried(Scaled(), ROWS[:, :1])
     with pytest.raises(WaypostError, match="gives float64"):
         tried(Scaled(), ROWS.astype(np.float64))

@@ -141,7 +141,7 @@ def test_an_unknown_operation_is_refused_by_name(tmp_path: Path) -> None:
 
 def test_what_cannot_act_is_not_exported(tmp_path: Path) -> None:
     half = replace(policy(), agent=replace(policy().agent, executor=None))
-    with pytest.raises(WaypostError, match="this agent has no executor"):
+    with pytest.raises(WaypostError, match="this agent has no trained executor"):
         waypost.export(half, tmp_path / "policy.onnx")
 
 
@@ -154,10 +154,10 @@ def test_a_missing_library_is_named_with_its_extra(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(
     ("out", "format", "words"),
     [
-        ("policy.pt", None, "ends in .onnx or .npz"),
-        ("policy.npz", "onnx", "ends in .onnx"),
-        ("there.onnx", None, "is there already; choose another name or --overwrite"),
-        ("mine.npz", None, "mine.py: is there already"),
+        ("policy.pt", None, "must end in .onnx or .npz"),
+        ("policy.npz", "onnx", "must end in .onnx"),
+        ("there.onnx", None, "already exists; choose another name or pass --overwrite"),
+        ("mine.npz", None, "mine.py: already exists"),
     ],
 )
 def test_a_name_that_will_not_do_is_refused(out: str, format: Any, words: str, tmp_path: Path) -> None:

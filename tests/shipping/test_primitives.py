@@ -80,11 +80,11 @@ def test_an_operation_means_the_same_everywhere(name: str) -> None:
     ("do", "words"),
     [
         (lambda x: jnp.sort(x, axis=1), "it uses sort"),
-        (lambda x: lax.select_n(jnp.argmax(x, 1), x[:, 0], x[:, 1], x[:, 2]), "it chooses among 3 cases"),
-        (lambda x: x.at[:, jnp.argmax(x.sum(axis=0))].set(0.0), "it writes to places"),
-        (lambda x: TABLE[jnp.argmax(x, axis=1), jnp.argmax(-x, axis=1)], "it looks numbers up along several axes"),
+        (lambda x: lax.select_n(jnp.argmax(x, 1), x[:, 0], x[:, 1], x[:, 2]), "it selects among 3 cases"),
+        (lambda x: x.at[:, jnp.argmax(x.sum(axis=0))].set(0.0), "it writes to indices"),
+        (lambda x: TABLE[jnp.argmax(x, axis=1), jnp.argmax(-x, axis=1)], "it gathers along several axes"),
         (lambda x: x + x[0], "it uses dim_as_value"),
-        (lambda x: x.reshape(len(x), 3), "it needs the number of observations to be known"),
+        (lambda x: x.reshape(len(x), 3), "it needs to know the number of observations"),
     ],
 )
 def test_what_has_no_rule_is_refused(do: Callable[[Any], Any], words: str) -> None:

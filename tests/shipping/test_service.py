@@ -75,18 +75,18 @@ def test_a_large_batch_is_answered_like_a_small_one(client: TestClient) -> None:
     [
         ("{", None, "not JSON"),
         ("[" * 100_000, None, "not JSON"),
-        ("[]", None, 'the one field "observation"'),
-        ('{"observation": []}', None, "at least one"),
-        ('{"observation": 3}', None, "at least one"),
+        ("[]", None, 'one field, "observation"'),
+        ('{"observation": []}', None, "one or more rows"),
+        ('{"observation": 3}', None, "one or more rows"),
         ('{"observation": [[1, 2, 3], 4]}', None, "row 1: must be a list"),
-        ('{"observation": [[1, 2]]}', NAMES[2], "row 0: has 2 numbers, 3 are needed"),
-        ('{"observation": [[1, 2, 3, 4]]}', None, "has 4 numbers"),
+        ('{"observation": [[1, 2]]}', NAMES[2], "row 0: must have 3 numbers"),
+        ('{"observation": [[1, 2, 3, 4]]}', None, ", got 4"),
         ('{"observation": [[1, "warm", 3]]}', NAMES[1], "observation 1 must be a number, got 'warm'"),
         ('{"observation": [1, true, 3]}', NAMES[1], "must be a number, got True"),
         ('{"observation": [[1, [2], 3]]}', NAMES[1], "must be a number"),
-        ('{"observation": [[1, 2, NaN]]}', NAMES[2], "must be a finite number"),
-        ('{"observation": [[1, 2, 1e300]]}', NAMES[2], "must be a finite number of 32 bits"),
-        (f'{{"observation": [[1, 2, {10**400}]]}}', NAMES[2], "must be a finite number of 32 bits"),
+        ('{"observation": [[1, 2, NaN]]}', NAMES[2], "must be a finite 32-bit number, got nan"),
+        ('{"observation": [[1, 2, 1e300]]}', NAMES[2], "must be a finite 32-bit number"),
+        (f'{{"observation": [[1, 2, {10**400}]]}}', NAMES[2], "must be a finite 32-bit number"),
         ('{"observation": {"observation 0": 1}}', NAMES[1], "observation 1 is missing"),
         (json.dumps({"observation": dict.fromkeys([*NAMES, "more"], 1)}), "more", "'more' is not a column"),
         (json.dumps({"observation": [ROW] * 5000}), None, "at most 4096"),
@@ -119,7 +119,7 @@ def test_a_fault_of_ours_shows_no_traceback(
     monkeypatch.setattr(type(service.policy), "answer", lambda *_: 1 / 0)
     answer = ask(client, ROW)
     assert answer.status_code == 500
-    assert answer.json() == {"error": "the policy could not answer; the server's log says why"}
+    assert answer.json() == {"error": "the policy could not answer; see the server's log"}
 
 
 def test_health_metrics_and_about(run: Path) -> None:
@@ -201,14 +201,14 @@ def test_noise_is_drawn_for_each_request(tmp_path: Path) -> None:
 
 def test_an_agent_that_remembers_is_refused(tmp_path: Path) -> None:
     policy("rvs-r").save(tmp_path)
-    with pytest.raises(WaypostError, match="a rvs-r agent remembers its episode"):
+    with pytest.raises(WaypostError, match="a rvs-r agent has memory"):
         load_served(tmp_path)
 
 
 def test_an_address_that_is_taken_is_refused_in_a_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(WaypostError, match=f"cannot listen at 127.0.0.1 port {port}"), listening("127.0.0.1", port):
+        with pytest.raises(WaypostError, match=f"cannot listen on 127.0.0.1 port {port}"), listening("127.0.0.1", port):
             pass
     with pytest.raises(WaypostError, match="port must be from 0 to 65535"), listening("127.0.0.1", 70_000):
         pass

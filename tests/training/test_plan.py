@@ -55,7 +55,7 @@ def test_nothing_is_not_the_same_as_something(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"steps": 10**20}, "steps must be a number of fewer than 20 digits, got 100000000000000000000"),
+        ({"steps": 10**20}, "steps must have fewer than 20 digits, got 100000000000000000000"),
         ({"steps": 2**31}, "steps must be 2147483647 or less, got 2147483648"),
         ({"steps": 20.5}, "steps must be a whole number, got 20.5"),
         ({"log_every": True}, "log_every must be a whole number, got True"),

@@ -1,8 +1,7 @@
-"""Actions of every kind, and the policies over them: numbers, a choice of one, or mixed: some columns of each.
+"""Actions of every kind and policies over them: continuous, discrete, or mixed, with some columns of each.
 
-A network sees a mixed action as one row, in the order of the columns: zeros with a 1 at the one taken where a column is
-a choice, the number scaled to [-1, 1] where it is continuous. Its policy is a product: the parts are independent given
-what it reads.
+A network sees a mixed action as one row, in the order of the columns: a one-hot vector for a discrete column, a number
+scaled to [-1, 1] for a continuous one. Its policy is a product: the parts are independent given the inputs.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ from waypost.agents import losses
 from waypost.agents.nets import LOG_STD_RANGE, MLP, Array, Categorical, Continuous, Discrete, Gaussian
 
 Counts = tuple[int, ...]
-"""For each column how many choices there are, 0 where it is continuous."""
+"""Number of choices of each column; 0 if it is continuous."""
 
 
 class Mixed(eqx.Module):
-    """Mixed actions, each column one of some numbers or between bounds <-> what networks see."""
+    """Mixed actions, each column discrete or between bounds <-> what networks see."""
 
     bounds: Continuous
-    """Of all columns; those of choices are not used."""
+    """Of all columns; those of discrete columns are not used."""
     choices: tuple[tuple[float, ...], ...] = eqx.field(static=True)
-    """The numbers that each column is chosen from; none where it is continuous."""
+    """The numbers that each column is chosen from; empty if it is continuous."""
 
     def __init__(self, low: ArrayLike, high: ArrayLike, choices: tuple[tuple[float, ...], ...]):
         self.bounds, self.choices = Continuous(low, high), choices
@@ -39,12 +38,12 @@ class Mixed(eqx.Module):
 
     @property
     def width(self) -> int:
-        """How many numbers a network sees."""
+        """Length of the row that networks see."""
         return sum(max(count, 1) for count in self.counts)
 
     @property
     def continuous(self) -> np.ndarray:
-        """Which of these are scaled numbers."""
+        """Which entries of the row are continuous."""
         return np.concatenate([np.full(max(count, 1), count == 0) for count in self.counts])
 
     def scale(self, actions: Array) -> Array:
@@ -57,7 +56,7 @@ class Mixed(eqx.Module):
         return jnp.concatenate(parts, axis=-1)
 
     def action(self, scaled: Array) -> Array:
-        """What has the largest entry of a choice, and numbers inside their bounds, (rows, columns)."""
+        """The choice with the largest entry, or the number inside its bounds, (rows, columns)."""
         columns = []
         for part, numbers in zip(columns_of(scaled, self.counts), self.choices, strict=True):
             largest = jnp.sum(_largest(part) * np.array(numbers or (0.0,), np.float32), axis=-1)
@@ -67,14 +66,14 @@ class Mixed(eqx.Module):
 
 
 def columns_of(row: Array, counts: Counts) -> list[Array]:
-    """What of a row belongs to each column of a mixed action."""
+    """The part of a row that belongs to each column of a mixed action."""
     return jnp.split(row, list(np.cumsum([max(count, 1) for count in counts])[:-1]), axis=-1)
 
 
 class Product(eqx.Module):
-    """Independent parts: a categorical distribution for each choice, a diagonal Gaussian for the rest.
+    """Independent parts: a categorical distribution for each discrete column, a diagonal Gaussian for the others.
 
-    One network gives all logits and means; an outcome is what `Mixed.scale` gives.
+    One network gives all logits and means; an outcome is a row of `Mixed.scale`.
     """
 
     net: MLP
@@ -94,7 +93,7 @@ class Product(eqx.Module):
         return self._means(columns_of(self.net(x), self.counts)), jnp.clip(self.log_std, *LOG_STD_RANGE)
 
     def discrete_log_likelihood(self, x: Array, outcomes: Array) -> Array:
-        """Of the choices alone."""
+        """Log likelihood of the discrete columns alone."""
         logits = columns_of(self.net(x), self.counts)
         taken = columns_of(outcomes, self.counts)
         return self._of_choices(logits, taken, jnp.zeros(jnp.broadcast_shapes(x.shape[:-1], outcomes.shape[:-1])))
@@ -106,14 +105,14 @@ class Product(eqx.Module):
         return self._of_choices(parts, taken, numbers)
 
     def noise(self, key: Array) -> Array:
-        """What `near` must be given for a sample, (outputs,): Gumbel noise for choices, standard deviations else."""
+        """The noise with which `near` gives a sample, (outputs,): Gumbel for discrete columns, otherwise normal."""
         first, second = jax.random.split(key)
         outputs = self.net.layers[-1].bias.shape
         counted = np.concatenate([np.full(max(count, 1), count > 0) for count in self.counts])
         return jnp.where(counted, jax.random.gumbel(first, outputs), jax.random.normal(second, outputs))
 
     def near(self, x: Array, noise: Array) -> Array:
-        """The choices whose logits are the largest once they are moved by so much, the means moved by the noise."""
+        """The choices with the largest logits plus noise, and the means moved by the noise."""
         parts, moves = columns_of(self.net(x), self.counts), columns_of(noise, self.counts)
         std = iter(jnp.exp(jnp.clip(self.log_std, *LOG_STD_RANGE)))
         found = [
@@ -131,7 +130,7 @@ class Product(eqx.Module):
         return jnp.tanh(part) if self.squashed else part
 
     def numbers(self, row: Array) -> Array:
-        """Those of the continuous columns."""
+        """The continuous columns of a row."""
         return self._of_numbers(columns_of(row, self.counts))
 
     def _of_numbers(self, parts: list[Array]) -> Array:
@@ -142,7 +141,7 @@ class Product(eqx.Module):
         return self._mean(self._of_numbers(parts))
 
     def _of_choices(self, logits: list[Array], taken: list[Array], total: Array) -> Array:
-        """Log likelihoods of the choices, added to what there is."""
+        """Log likelihoods of the discrete columns, added to `total`."""
         for each, one, count in zip(logits, taken, self.counts, strict=True):
             total = total + jnp.sum(one * jax.nn.log_softmax(each), axis=-1) if count else total
         return total
@@ -155,11 +154,11 @@ def _largest(logits: Array) -> Array:
 Actions = Continuous | Discrete | Mixed
 """How actions are written as numbers for the networks."""
 ActionPolicy = Gaussian | Categorical | Product
-"""A distribution over such numbers."""
+"""A distribution over these numbers."""
 
 
 def policy(inputs: int, hidden: Sequence[int], actions: Actions, key: Array, squashed: bool = False) -> ActionPolicy:
-    """A policy for actions of any kind: its outcomes are what `actions.scale` gives."""
+    """A policy for actions of any kind; its outcomes are rows of `actions.scale`."""
     if isinstance(actions, Mixed):
         return Product(inputs, hidden, actions.counts, key, squashed)
     if isinstance(actions, Discrete):
@@ -168,7 +167,7 @@ def policy(inputs: int, hidden: Sequence[int], actions: Actions, key: Array, squ
 
 
 def inside(actions: Actions, scaled: Array, edge: float) -> Array:
-    """Scaled actions; continuous ones end so far inside their bounds."""
+    """Scaled actions; continuous ones are clipped to stay `edge` inside their bounds."""
     if isinstance(actions, Discrete):
         return scaled
     moved = jnp.clip(scaled, -1.0 + edge, 1.0 - edge)

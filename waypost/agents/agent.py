@@ -7,8 +7,7 @@ An algorithm is one file with three things in it:
 an `Agent`      what acts: a pytree of networks that takes and gives plain batched arrays;
 an `Algorithm`  how it learns: `prepare` the data, `init` a state, `update` it once on a batch.
 
-The loop knows nothing else. It never sees a loss, and an algorithm never sees a file, a clock or an
-environment.
+The loop knows nothing else. It never sees a loss, and an algorithm never sees a file, a clock or an environment.
 """
 
 from __future__ import annotations
@@ -39,33 +38,33 @@ Metrics = dict[str, Array]
 Memory = Any
 Part = TypeVar("Part")
 MOST_COLUMNS = 10**6
-"""Of an observation or an action."""
+"""The most columns of an observation or an action."""
 
 
 @dataclass(frozen=True)
 class Spec:
-    """What an agent must know of its data to be built again from its settings alone; plain JSON."""
+    """What an agent must know about its data, so that it can be rebuilt from its settings; plain JSON."""
 
     observation_size: int
     action_size: int | None
     action_low: tuple[float, ...] = ()
     action_high: tuple[float, ...] = ()
     action_count: int | None = None
-    """How many actions there are to choose from; None where an action is a vector of numbers."""
+    """Number of discrete actions; None if an action is a vector of numbers."""
     statistics: dict[str, tuple[float, ...]] = field(default_factory=dict)
     """Means and standard deviations the agent scales by, by name; the algorithm chooses them."""
     observation_names: tuple[str, ...] = ()
-    """What the columns of an observation are called, where the data say it."""
+    """Names of the columns of an observation, if the data have them."""
     action_names: tuple[str, ...] = ()
-    """The same of an action."""
+    """Names of the columns of an action."""
     history: int = 1
-    """How many of the environment's observations are side by side in one of the agent's, the oldest first."""
+    """Number of environment observations side by side in one of the agent's, oldest first."""
     observation_low: tuple[float, ...] = ()
-    """The least number of each column in the data; unknown for agents of older versions."""
+    """Minimum of each column in the data; unknown for agents of older versions."""
     observation_high: tuple[float, ...] = ()
-    """The largest number of each column."""
+    """Maximum of each column."""
     action_choices: Choices = ()
-    """Of mixed actions, the numbers or texts that each column is chosen from; none where it is continuous."""
+    """For mixed actions, the numbers or texts that each column is chosen from; empty if it is continuous."""
 
     @classmethod
     def of(cls, dataset: Dataset, **statistics: np.ndarray) -> Spec:
@@ -86,7 +85,7 @@ class Spec:
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Spec:
-        """The spec of a record, once it is certain that its numbers go together."""
+        """The spec of a record, or an error if its numbers do not fit together."""
         spec = build(record, cls, "spec")
         for name in ("observation_size", "action_size", "action_count"):
             size = getattr(spec, name)
@@ -103,7 +102,7 @@ class Spec:
         if not len(spec.action_low) == len(spec.action_high) == (spec.action_size or 0):
             raise WaypostError("spec.action_low and spec.action_high must have a number for each action column")
         if spec.action_choices and (len(spec.action_choices) != spec.action_size or spec.action_count is not None):
-            raise WaypostError("spec.action_choices must be what each of several action columns is chosen from")
+            raise WaypostError("spec.action_choices must have an entry for each of several action columns")
         if any(len(words) == 1 or len(words) > MOST_CHOICES for words in spec.action_choices):
             raise WaypostError(f"spec.action_choices must be 2 to {MOST_CHOICES} for a column, or none")
         if any(low > high for low, high in zip(spec.action_low, spec.action_high, strict=True)):
@@ -117,7 +116,7 @@ class Spec:
         return spec
 
     def _check_waypoint(self) -> None:
-        """The coordinates of a waypoint are columns, or directions with their inverse: their numbers go together."""
+        """The coordinates of a waypoint are columns, or directions with their inverse; check their sizes."""
         counts = {name: len(numbers) for name, numbers in self.statistics.items() if name.startswith("waypoint_")}
         size = self.observation_size
         needed = {"waypoint_mean": size, "waypoint_std": size} if counts else {}
@@ -131,12 +130,12 @@ class Spec:
 
     def to_json(self) -> dict[str, Any]:
         record = asdict(self)
-        # Only mixed actions have any: what others were saved as stays the same.
+        # Left out for other actions, whose records stay as in older versions.
         return record if self.action_choices else {k: v for k, v in record.items() if k != "action_choices"}
 
     @property
     def names_in_time(self) -> tuple[str, ...]:
-        """What the columns of one of the environment's observations are called, where the data say it."""
+        """Names of the columns of a single environment observation, if the data have them."""
         return self.observation_names[len(self.observation_names) - len(self.observation_names) // self.history :]
 
     @property
@@ -151,20 +150,20 @@ class Spec:
 
     @property
     def action_counts(self) -> tuple[int, ...]:
-        """For each action column, how many discrete actions there are; 0 where it is continuous."""
+        """Number of discrete choices of each action column; 0 if it is continuous."""
         if self.action_choices:
             return tuple(map(len, self.action_choices))
         return (self.action_count or 0,) * (self.action_size or 0)
 
     @property
     def action_width(self) -> int:
-        """How many numbers that takes."""
+        """Length of an action as networks see it."""
         if self.action_choices:
             return sum(max(count, 1) for count in self.action_counts)
         return len(self.action_low) if self.action_count is None else self.action_count
 
     def scaling(self, name: str, columns: tuple[int, ...] | None = None) -> Scaling:
-        """By the statistics NAME_mean and NAME_std, of some columns or of all; up to NAME_limit, where there is one."""
+        """Scaling by NAME_mean and NAME_std, for some columns or all; clipped at NAME_limit, if there is one."""
         numbers = [self.statistics[f"{name}_mean"], self.statistics[f"{name}_std"]]
         numbers += [self.statistics[f"{name}_limit"]] if f"{name}_limit" in self.statistics else []
         arrays = [np.asarray(each) for each in numbers]
@@ -172,7 +171,7 @@ class Spec:
 
     @property
     def observation_scaling(self) -> Scaling | Unscaled:
-        """That of observations, for agents that may have none."""
+        """Scaling of observations, for agents that may have none."""
         return self.scaling("observation") if "observation_mean" in self.statistics else Unscaled()
 
 
@@ -182,7 +181,7 @@ def _numbers(values: np.ndarray | None) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class Stage:
-    """A stretch of training: `steps` updates of the named parts."""
+    """A phase of training: `steps` updates of the named parts."""
 
     name: str
     steps: int
@@ -198,31 +197,31 @@ class Agent(eqx.Module):
 
     @property
     def noise_size(self) -> int:
-        """How many random numbers an action takes besides the observation; most agents take none."""
+        """Number of random numbers an action needs besides the observation; 0 for most agents."""
         return 0
 
     def act_given(self, observations: Array, noise: Array) -> Array:
-        """Actions for a batch of observations and the random numbers of each, (rows, noise_size)."""
+        """Actions for a batch of observations and their random numbers, (rows, noise_size)."""
         return self.act(observations, ())[0]
 
     def start(self, episodes: int, goal: Array | None = None) -> Memory:
-        """What is remembered at the first step of a batch of episodes; most agents remember nothing.
+        """The initial memory of a batch of episodes; most agents have none.
 
-        `goal` is where the task wants them to go, for agents that must be told, where the task can say it.
+        `goal` is the task's goal, for agents that need one; None if the task has none.
         """
         return ()
 
     @property
     def remembers(self) -> bool:
-        """Whether it must be used with `start`: an action depends on more than the observation."""
+        """Whether an action depends on more than the observation, so that `start` is needed."""
         return type(self).start is not Agent.start
 
     def receive(self, memory: Memory, rewards: Array) -> Memory:
-        """Take note of the rewards the last actions earned."""
+        """Update the memory with the rewards of the last actions."""
         return memory
 
     def took(self, memory: Memory, actions: Array) -> Memory:
-        """Take note that other actions were taken than the agent's last ones, where recorded episodes are replayed."""
+        """Update the memory if other actions were taken than the agent's, as when recorded episodes are replayed."""
         return memory
 
     def value(self, observations: Array) -> Array:
@@ -230,26 +229,26 @@ class Agent(eqx.Module):
         raise WaypostError(f"a {type(self).__name__} agent has no value function")
 
     def guide(self, observations: Array) -> Array:
-        """The states the agent means to go to from a batch of observations."""
+        """The states the agent aims at from a batch of observations."""
         raise WaypostError(f"a {type(self).__name__} agent has no guide")
 
     def graft(self, donor: Agent) -> Agent:
-        """This agent with its missing parts taken from another."""
-        raise WaypostError(f"a {type(self).__name__} agent has no parts that could come from another run")
+        """This agent with its missing parts taken from `donor`."""
+        raise WaypostError(f"a {type(self).__name__} agent has no parts that can come from another run")
 
 
 def have(part: Part | None, name: str) -> Part:
-    """A part of an agent, or an error that says where to get it."""
+    """A part of an agent, or an error that says how to get it."""
     if part is None:
-        raise MissingPart(f"this agent has no {name}: it was not trained; take it from another run with --init")
+        raise MissingPart(f"this agent has no trained {name}; take one from another run with --init")
     return part
 
 
 class Algorithm(ABC):
     """How one method learns, for given settings, data shape and number of steps.
 
-    Its State is what training changes: a NamedTuple of pytrees with a field `agent` and what the updates need besides
-    (targets, optimisers).
+    Its State is what training changes: a NamedTuple of pytrees with a field `agent` and everything else the updates
+    need (targets, optimisers).
     """
 
     config_type: ClassVar[type]
@@ -264,31 +263,31 @@ class Algorithm(ABC):
 
     @classmethod
     def fit(cls, config: Any, dataset: Dataset) -> Any:
-        """The settings, with those that are left to the data as these data suggest."""
+        """The settings, with those that depend on the data filled in."""
         return config
 
     @classmethod
     def prepare(cls, config: Any, dataset: Dataset) -> tuple[Arrays, Spec]:
-        """The arrays a batch is drawn from, by default transitions, and what the agent must know of them."""
+        """The arrays a batch is drawn from, by default transitions, and the agent's spec."""
         scaling = prepare.observation_scaling(dataset, config.observation_scaling)
         return prepare.transitions(dataset, config.discount), Spec.of(dataset, **scaling)
 
     def batch(self, arrays: Batch, rows: Array, key: Array) -> Batch:
-        """The rows that were drawn; a method that learns from stretches of episodes takes more.
+        """The drawn rows; a method that learns from sequences takes more.
 
-        `key` is the one its `update` gets: a method that uses it in both takes different parts of it.
+        `key` is the one its `update` gets: a method that uses it in both must split it.
         """
         return {name: values[rows] for name, values in arrays.items()}
 
     @abstractmethod
     def init(self, key: Array) -> Any:
-        """A fresh State."""
+        """The initial State."""
 
     @classmethod
     def build(cls, config: Any, spec: Spec) -> Agent:
-        """An untrained agent with every part it could have, to read a saved one into."""
+        """An untrained agent with every part it can have, into which a saved one is loaded."""
         return cls(config, spec, steps=1).init(jax.random.key(0)).agent
 
     @abstractmethod
     def update(self, stage: Stage, state: Any, batch: Batch, key: Array) -> tuple[Any, Metrics]:
-        """One step of a stage on one batch: the next State, and scalars to look at."""
+        """One step of a stage on one batch: the next State, and scalars to log."""

@@ -1,8 +1,8 @@
-"""BC, behaviour cloning: do what the data did; and 10%BC: do what the best tenth of the episodes did.
+"""BC, behaviour cloning: imitate the data; and 10%BC: imitate the best tenth of the episodes.
 
 One part learns: pi(a|s), a Gaussian or, for discrete actions, a categorical distribution, or a product of both, by
-maximising E log pi(a|s). It acts with the likeliest action. BC knows nothing of rewards, so it is the level every other
-method has to clear; 10%BC knows only the undiscounted return of whole episodes.
+maximising E log pi(a|s). It acts with the likeliest action. BC uses no rewards, so it is the level every other method
+has to beat; 10%BC uses only the undiscounted return of whole episodes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class TopConfig(Config):
     """Settings of 10%BC."""
 
     top: float = 0.1
-    """Share of the episodes that are cloned: the best by undiscounted return."""
+    """Share of the episodes to clone: the best by undiscounted return."""
 
 
 class BCAgent(Agent):
@@ -86,7 +86,7 @@ class BC(Algorithm):
 
 
 class TopBC(BC):
-    """The same on the best episodes alone."""
+    """BC on the best episodes alone."""
 
     config_type = TopConfig
 

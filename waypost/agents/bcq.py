@@ -1,17 +1,17 @@
 """BCQ, batch-constrained Q-learning (Fujimoto, Meger, Precup; ICML 2019), for continuous actions.
 
-Q is only asked about actions like those in the data. Three parts learn together, each step in this order:
+Q is evaluated only at actions like those in the data. Three parts learn together, each step in this order:
 
-    G(s, z)      what was done in a state: a VAE with encoder E(s, a) -> N(mu, sigma) and decoder G. Minimise
+    G(s, z)      the data's actions in a state: a VAE with encoder E(s, a) -> N(mu, sigma) and decoder G. Minimise
                  E mean (G(s, z) - a)^2 + 0.5 mean KL(N(mu, sigma) || N(0, 1)), z ~ N(mu, sigma)
     Q(s, a)      two networks. With a_i = G(s', z_i) + xi'(s', G(s', z_i)), i = 1..10, minimise the squared distance to
                  y = r + gamma (1 - terminal) max_i [0.75 min Q'(s', a_i) + 0.25 max Q'(s', a_i)]
     xi(s, a)     the perturbation, at most 0.05 of an action scaled to [-1, 1]. Maximise
                  E Q_1(s, G(s, z) + xi(s, G(s, z)))
 
-Q' and xi' follow Q and xi slowly. Whenever actions are generated, z is a standard normal clipped to +-0.5. It acts with
-the best of 100 generated actions by Q_1. They come from the same 100 z for every state and at every call, so that the
-policy is a function of the state.
+Q' and xi' follow Q and xi by a moving average. Whenever actions are generated, z is a standard normal clipped to +-0.5.
+It acts with the best of 100 generated actions by Q_1. They use the same 100 z for every state and every call, so that
+the policy is a function of the state.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ class Config(Settings):
     perturbation: float = 0.05
     """How far a generated action may be moved, on the scale where actions lie in [-1, 1]."""
     target_candidates: int = 10
-    """Actions generated in s', the best of which is the target."""
+    """Actions generated in s'; the best gives the target."""
     acting_candidates: int = 100
-    """Actions generated to act, of which the best by Q is taken."""
+    """Actions generated to act; the best by Q is taken."""
     minimum_share: float = 0.75
-    """Share of the smaller of the two Q' in the target; the rest is the larger one's."""
+    """Weight of the smaller of the two Q' in the target; the rest goes to the larger."""
     latent: int = 0
-    """Numbers in the VAE's z; 0 = twice as many as in an action."""
+    """Size of the VAE's z; 0 = twice the size of an action."""
     latent_clip: float = 0.5
-    """Where the numbers of z are clipped when actions are generated."""
+    """Bound to which z is clipped when actions are generated."""
     kl_weight: float = 0.5
     """Weight of KL against reconstruction in the VAE's loss."""
     discount: float = 0.99
@@ -62,7 +62,7 @@ class Config(Settings):
     perturbation_hidden: tuple[int, ...] = (400, 300)
     """Hidden layers of the perturbation."""
     observation_scaling: Standardise = False
-    """Scale observations to mean 0 and standard deviation 1, or robustly; the original reads them as they are."""
+    """Scale observations to mean 0 and standard deviation 1, or robustly; the original does not scale."""
     batch_size: int = 100
     """Transitions per update."""
 

@@ -1,22 +1,22 @@
 """BEAR-QL, bootstrapping error accumulation reduction (Kumar, Fu, Soh, Tucker, Levine; NeurIPS 2019).
 
-The policy may do whatever the data did, however rarely: it is held to the support of the data's actions, not to their
-density. Each step, in this order:
+The policy may take any action that the data took, however rarely: it is constrained to the support of the data's
+actions, not to their density. Each step, in this order:
 
-    G(s, z)      what was done in a state: a VAE as in BCQ, minimising
+    G(s, z)      the data's actions in a state: a VAE as in BCQ, minimising
                  E mean (G(s, z) - a)^2 + 0.5 mean KL(N(mu, sigma) || N(0, 1)), z ~ N(mu, sigma) = E(s, a)
     Q(s, a)      two networks. With a_i ~ pi'(.|s'), i = 1..10, minimise the squared distance to
                  y = r + gamma (1 - terminal) max_i [0.75 min Q'(s', a_i) + 0.25 max Q'(s', a_i)]
     pi(a|s)      tanh of a Gaussian. With 5 samples u_j of that Gaussian and 5 v_j of G before its tanh, minimise
                  E lambda MMD({u_j}, {v_j}) - min over both networks of mean_j Q(s, tanh u_j)
-                 where for the first 20 000 steps there is no Q
+                 without Q for the first 20 000 steps
     lambda       the dual variable of the constraint MMD <= 0.05. Maximise
                  lambda (E MMD - 0.05), by steps of log lambda, which stays in [-5, 10] and starts at 0
 
-Q' and pi' follow Q and pi slowly. The noise behind u_j and the z behind v_j are clipped to +-0.5; in the target and in
-acting the noise is not. Before the tanh, MMD still has a slope where actions are at their bounds. It acts with the
-best by Q_1 of 10 samples of pi, drawn with the same noise for every state and at every call, so that the policy is a
-function of the state.
+Q' and pi' follow Q and pi by a moving average. The noise behind u_j and the z behind v_j are clipped to +-0.5; in the
+target and in acting the noise is not. Before the tanh, MMD still has a gradient where actions are at their bounds. It
+acts with the best by Q_1 of 10 samples of pi, drawn with the same noise for every state and every call, so that the
+policy is a function of the state.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from waypost.agents.nets import VAE, Scaling, TanhGaussian, Twin, clipped_normal
 from waypost.agents.settings import Standardise
 
 LOG_MULTIPLIER_RANGE = (-5.0, 10.0)
-"""Where the logarithm of lambda is kept."""
+"""Range of the logarithm of lambda."""
 
 
 @dataclass(frozen=True)
@@ -44,23 +44,23 @@ class Config(Settings):
     """Settings of BEAR; the defaults are the original's."""
 
     threshold: float = 0.05
-    """How large MMD may become: the constraint."""
+    """Upper bound on MMD: the constraint."""
     kernel: Literal["gaussian", "laplacian"] = "gaussian"
-    """What MMD compares samples by: squared distances or absolute differences."""
+    """Kernel of MMD: of squared distances or of absolute differences."""
     bandwidth: float = 20.0
     """Sigma of the kernel exp(-d / (2 sigma)); the original takes 20 for gaussian and 10 for laplacian."""
     samples: int = 5
     """Samples per state in MMD and in the policy's Q."""
     sample_clip: float = 0.5
-    """Where the normal numbers behind those samples, the policy's noise and the VAE's z, are clipped."""
+    """Bound to which the noise behind these samples, the policy's and the VAE's z, is clipped."""
     warmup_steps: int = 20_000
-    """Updates at the start in which the policy sees no Q and only matches the data."""
+    """Updates at the start in which the policy ignores Q and only matches the data."""
     candidates: int = 10
-    """Samples of the policy in s', the best of which is the target; and in acting, of which the best is taken."""
+    """Samples of the policy in s', of which the best gives the target, and in acting, of which the best is taken."""
     minimum_share: float = 0.75
-    """Share of the smaller of the two Q' in the target; the rest is the larger one's."""
+    """Weight of the smaller of the two Q' in the target; the rest goes to the larger."""
     latent: int = 0
-    """Numbers in the VAE's z; 0 = twice as many as in an action."""
+    """Size of the VAE's z; 0 = twice the size of an action."""
     kl_weight: float = 0.5
     """Weight of KL against reconstruction in the VAE's loss."""
     discount: float = 0.99
@@ -78,7 +78,7 @@ class Config(Settings):
     policy_hidden: tuple[int, ...] = (400, 300)
     """Hidden layers of the policy."""
     observation_scaling: Standardise = False
-    """Scale observations to mean 0 and standard deviation 1, or robustly; the original reads them as they are."""
+    """Scale observations to mean 0 and standard deviation 1, or robustly; the original does not scale."""
     batch_size: int = 100
     """Transitions per update."""
 
@@ -168,7 +168,7 @@ class BEAR(Algorithm):
 
         policy = descent.step("policy", agent.policy, policy_loss)
 
-        # What log lambda descends is -lambda (MMD - threshold), whose slope is that number itself.
+        # log lambda descends -lambda (MMD - threshold), whose derivative in log lambda is the same expression.
         excess = descent.metrics["mmd"] - config.threshold
         log_multiplier = descent.follow("multiplier", state.log_multiplier, -multiplier * excess)
         log_multiplier = jnp.clip(log_multiplier, *LOG_MULTIPLIER_RANGE)

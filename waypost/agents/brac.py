@@ -1,11 +1,11 @@
 """BRAC, behaviour-regularised actor-critic (Wu, Tucker, Nachum; 2019), with the KL divergence.
 
-First, as a stage of its own, the density of the data's actions, tanh of a Gaussian:
+The first stage learns the density of the data's actions, tanh of a Gaussian:
 
-    b(a|s)       maximise E log b(a|s), while the entropy of b is held at -dim(a) or more: as in SAC a weight
-                 w >= 0 grows where it is less, and w log b(a~|s), a~ ~ b, is subtracted
+    b(a|s)       maximise E log b(a|s), while the entropy of b is kept at -dim(a) or more: as in SAC, a weight
+                 w >= 0 grows while it is less, and w log b(a~|s), a~ ~ b, is subtracted
 
-Then an actor and a critic that pay for leaving it. With 4 samples a_i = tanh(u_i) of pi(.|s),
+The second stage learns an actor and a critic with a penalty for leaving b. With 4 samples a_i = tanh(u_i) of pi(.|s),
 
     D(s)         = mean_i [log pi(a_i|s) - log b(a_i|s)], an estimate of KL(pi || b) in s
     Q(s, a)      two networks. Minimise the squared distance to
@@ -13,8 +13,8 @@ Then an actor and a critic that pay for leaving it. With 4 samples a_i = tanh(u_
                  y = r + gamma (1 - terminal) min Q'(s', a_1)                       BRAC-p
     pi(a|s)      tanh of a Gaussian. Minimise E alpha D(s) - min Q(s, a_1), for the first 20 000 steps without Q
 
-Q' follows Q slowly. It acts with tanh of the mean. Both densities are tanh of Gaussians, so in D the tanh's share
-cancels and D is taken before the tanh, where no action is at a bound.
+Q' follows Q by a moving average. It acts with tanh of the mean. Both densities are tanh of Gaussians, so the Jacobian
+of the tanh cancels in D, and D is computed before the tanh, where no action is at a bound.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from waypost.agents.nets import Scaling, TanhGaussian, Twin, side_by_side
 from waypost.agents.settings import Standardise
 
 LOG_STD_RANGE = (-5.0, 0.0)
-"""Where a tanh maps the log standard deviations of policy and behaviour."""
+"""Range into which a tanh maps the log standard deviations of policy and behaviour."""
 EDGE = 1e-3
-"""How far inside (-1, 1) recorded actions are taken to lie; at a bound they would have no likelihood."""
+"""How far inside (-1, 1) recorded actions are clipped; at a bound they would have no likelihood."""
 
 
 @dataclass(frozen=True)
@@ -43,17 +43,17 @@ class Config(Settings):
     """Settings of BRAC; the defaults are the original's."""
 
     divergence_weight: float = 0.1
-    """Alpha: the price of leaving the behaviour density."""
+    """Alpha: weight of the penalty for leaving the behaviour density."""
     value_penalty: bool = True
-    """Pay that price in the target of Q too (BRAC-v), not only in the policy's loss (BRAC-p)."""
+    """Apply the penalty in the target of Q too (BRAC-v), not only in the policy's loss (BRAC-p)."""
     samples: int = 4
-    """Samples of the policy per state that the divergence is estimated from."""
+    """Samples of the policy per state that estimate the divergence."""
     warmup_steps: int = 20_000
-    """Updates at the start in which the policy sees no Q and only follows the behaviour density."""
+    """Updates at the start in which the policy ignores Q and only follows the behaviour density."""
     behaviour_steps: int = 300_000
     """Updates of the behaviour density, which come first; 0 = as many as the run's steps."""
     behaviour_entropy: bool = True
-    """Hold the behaviour density's entropy at -dim(a) or more."""
+    """Keep the behaviour density's entropy at -dim(a) or more."""
     discount: float = 0.99
     """Gamma."""
     target_rate: float = 0.005
@@ -69,7 +69,7 @@ class Config(Settings):
     policy_hidden: tuple[int, ...] = (200, 200)
     """Hidden layers of the policy and of the behaviour density."""
     observation_scaling: Standardise = False
-    """Scale observations to mean 0 and standard deviation 1, or robustly; the original reads them as they are."""
+    """Scale observations to mean 0 and standard deviation 1, or robustly; the original does not scale."""
     batch_size: int = 256
     """Transitions per update."""
 
@@ -179,7 +179,7 @@ class BRAC(Algorithm):
     def _leave(
         self, policy: TanhGaussian, behaviour: TanhGaussian, observations: Array, key: Array
     ) -> tuple[Array, Array]:
-        """An action of the policy in each state, and D: how far the policy is from the behaviour there."""
+        """An action of the policy in each state, and D: the divergence of the policy from the behaviour there."""
         mean, log_std = policy(observations)
         inner = mean + jnp.exp(log_std) * jax.random.normal(key, (self.config.samples, *mean.shape))
         ours = losses.gaussian_log_likelihood(mean, log_std, inner)

@@ -1,22 +1,22 @@
 """CQL(H), conservative Q-learning for continuous actions (Kumar, Zhou, Tucker, Levine; NeurIPS 2020).
 
-Soft actor-critic whose Q is pushed down where no data are and up where they are. Actions are scaled to [-1, 1].
+Soft actor-critic whose Q is pushed down away from the data and up at the data. Actions are scaled to [-1, 1].
 
     Q(s, a)    two networks, each minimising
                E (r + gamma (1 - terminal) [min Q'(s', a') - temperature log pi(a'|s')] - Q(s, a))^2
                + alpha E [log sum_i exp(Q(s, a_i) - log q_i(a_i)) - Q(s, a)],   a' ~ pi(.|s')
-               with 10 actions a_i each from the uniform distribution, pi(.|s) and pi(.|s'), all of them scored
+               with 10 actions a_i each from the uniform distribution, pi(.|s) and pi(.|s'), all evaluated
                in s, and log q_i the density each was drawn with: a constant, like the actions themselves
     pi(a|s)    tanh of a Gaussian, minimising E temperature log pi(a~|s) - min Q(s, a~), a~ ~ pi(.|s).
-               In the first updates log pi(a|s) of the data's action takes the place of min Q
+               In the first updates log pi(a|s) of the data's action replaces min Q
     temperature   moved, before it is used, so that pi's entropy becomes its target, -1 per action dimension
 
 Q' follows Q by a moving average. Every part sees the others as they were before the update.
 
-The Lagrange version moves a factor on alpha times the penalty, so that their product becomes a threshold.
+The Lagrange version learns a factor on alpha times the penalty that brings this product to a threshold.
 
-It acts with the best, by min Q, of a few actions of pi. Their noise is the same in every state and at every step,
-so that the policy is a function of the observation.
+It acts with the best, by min Q, of a few samples of pi. Their noise is the same in every state and at every step, so
+that the policy is a function of the observation.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from waypost.agents.nets import LOG_STD_RANGE, Continuous, Scaling, TanhGaussian
 from waypost.agents.settings import AT_LEAST_0, Rule, Standardise
 
 LARGEST_FACTOR = 1e6
-"""Where the Lagrange version's factor stops growing."""
+"""Upper bound of the Lagrange version's factor."""
 
 
 @dataclass(frozen=True)
@@ -45,17 +45,17 @@ class Config(Settings):
     penalty_weight: float = 10.0
     """Weight of the penalty against the squared error: the paper's alpha."""
     lagrange_threshold: float = 0.0
-    """What weight times penalty is brought to by a factor that is learned too (Lagrange version); 0 = no factor."""
+    """Threshold to which a learned factor brings weight times penalty (Lagrange version); 0 = no factor."""
     samples: int = 10
     """Actions from each of the three distributions in the penalty."""
     acting_candidates: int = 10
-    """Actions of pi among which the best by Q is taken when acting; 0 = the mean of pi."""
+    """Samples of pi of which the best by Q is taken when acting; 0 = the mean of pi."""
     entropy_in_target: bool = True
     """Whether the entropy of pi counts in the target of Q."""
     entropy_per_dimension: float = -1.0
-    """Entropy pi is brought to, per number of an action."""
+    """Target entropy of pi, per action dimension."""
     cloning_steps: int = 40_000
-    """First updates in which pi clones instead of following Q; they count among the run's steps."""
+    """Updates at the start in which pi clones instead of following Q; they count towards the run's steps."""
     observation_scaling: Standardise = False
     """Scale observations to mean 0 and standard deviation 1, or robustly."""
     discount: float = 0.99
@@ -155,7 +155,7 @@ class CQL(Algorithm):
         agent, config = state.agent, self.config
         observations = agent.scaling(batch["observations"])
 
-        # A step of log temperature down -log temperature E [log pi + target entropy].
+        # A descent step of log temperature on -log temperature E [log pi + target entropy].
         entropy = config.entropy_per_dimension * self.spec.action_width
         slope = -jnp.mean(agent.policy.sample(observations, key)[1] + entropy)
         log_temperature = descent.follow("temperature", state.log_temperature, slope)
@@ -187,13 +187,13 @@ class CQL(Algorithm):
             next_values = next_values - jnp.exp(state.log_temperature) * likelihood[0, 1]
         targets = losses.td_target(batch["rewards"], batch["discounts"], next_values)
 
-        # Every action to score in s, in one array: the data's, then all the penalty looks at.
+        # Every action to evaluate in s, in one array: the data's, then those of the penalty.
         uniform = jax.random.uniform(uniform_key, (config.samples, rows, width), minval=-1.0, maxval=1.0)
         proposals = drawn[1:].reshape(2 * config.samples, rows, width)
         scored = jnp.concatenate([agent.actions.scale(batch["actions"])[None], uniform, proposals])
         uniform_density = jnp.full((config.samples, rows), -width * jnp.log(2.0))
         log_densities = jnp.concatenate([uniform_density, likelihood[1:].reshape(2 * config.samples, rows)])
-        # Flat, because the gradient of a matrix of rows costs less than that of a stack of matrices.
+        # Flat, because the gradient of one matrix costs less than that of a stack of matrices.
         inputs = side_by_side(observations, scored).reshape(-1, self.spec.observation_size + width)
         factor = jnp.exp(state.log_factor) if config.lagrange_threshold else 1.0
 
@@ -210,7 +210,7 @@ class CQL(Algorithm):
         descent.metrics["penalty"] = excess + config.lagrange_threshold
         if not config.lagrange_threshold:
             return state
-        # A step of log factor up factor (weight penalty - threshold), whose slope is that number itself.
+        # An ascent step of log factor on factor (weight penalty - threshold), whose derivative is the same expression.
         log_factor = descent.follow("factor", state.log_factor, -factor * excess)
         log_factor = jnp.minimum(log_factor, jnp.log(LARGEST_FACTOR))
         descent.metrics["factor"] = jnp.exp(log_factor)

@@ -1,15 +1,15 @@
 """CQL(H) for discrete actions: double Q-learning with the penalty in closed form (Kumar et al.; NeurIPS 2020).
 
-One part learns: Q(s), a network with one value for each action. With few actions the logarithm of the sum over all
-of them needs no sampling. It minimises
+One part learns: Q(s), a network with one value for each action. The sum over all actions needs no sampling. It
+minimises
 
     1/2 E (r + gamma (1 - terminal) Q'(s', a') - Q(s, a))^2 + alpha E [log sum_a~ exp Q(s, a~) - Q(s, a)]
 
 where a' is the best action in s' by Q and its value comes from the target Q', which follows Q by a moving average.
 It acts with the best action by Q.
 
-The authors trained networks of quantiles on Atari's images. This is the same penalty on rows of numbers: alpha is
-theirs for plentiful data, network and optimiser are those of their Q for continuous actions.
+The authors trained quantile networks on Atari images. This is the same penalty for observations that are vectors: alpha
+is theirs for large data, network and optimiser are those of their Q for continuous actions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Config(Settings):
     """Settings of CQL for discrete actions."""
 
     penalty_weight: float = 1.0
-    """Weight of the penalty against the squared error, the paper's alpha; 4 where data are few."""
+    """Weight of the penalty against the squared error, the paper's alpha; 4 for small data."""
     observation_scaling: Standardise = False
     """Scale observations to mean 0 and standard deviation 1, or robustly."""
     discount: float = 0.99

@@ -1,4 +1,4 @@
-"""How parts of an agent follow their losses: gradient, optimiser, next state."""
+"""Gradient steps of the parts of an agent: gradient, optimiser, next state."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def descend(
 
 
 class Descent:
-    """The steps of one update, each part down its own loss by its own optimiser."""
+    """The gradient steps of one update, each part with its own loss and its own optimiser."""
 
     def __init__(self, optimisers: Mapping[str, optax.GradientTransformation], states: Mapping[str, optax.OptState]):
         self.optimisers = optimisers
         self.states = dict(states)
-        """Those of the optimisers after the steps."""
+        """States of the optimisers after the steps."""
         self.metrics: dict[str, Array] = {}
-        """Each loss as PART_loss, and what the losses report besides."""
+        """Each loss as PART_loss, and the metrics that the losses report."""
 
     def step(self, part: str, net: Net, loss: Callable[[Net], Any]) -> Net:
         """The network of a part after a step; the loss is a number, or a number and metrics to report."""
@@ -42,6 +42,6 @@ class Descent:
         return self.follow(part, net, gradient)
 
     def follow(self, part: str, net: Net, gradient: Net) -> Net:
-        """The same along a gradient that is known."""
+        """The network of a part after a step along a given gradient."""
         net, self.states[part] = descend(self.optimisers[part], self.states[part], net, gradient)
         return net

@@ -1,19 +1,19 @@
-"""DT, the Decision Transformer (Chen et al., NeurIPS 2021): ask for a return, get the actions that go with it.
+"""DT, the Decision Transformer (Chen et al., NeurIPS 2021): actions conditioned on the return to go.
 
-A stretch of an episode is written as a sequence of tokens
+A stretch of an episode is a sequence of tokens
 
     R_1 s_1 a_1  R_2 s_2 a_2  ...        R_t = r_t + r_(t+1) + ... to the end of the episode
 
-each the sum of an embedding of its content and one of its time step t in the episode. A causal transformer reads it,
-and what it makes of the token s_t is the action: minimise
+each the sum of an embedding of its content and one of its time step t in the episode. A causal transformer reads it and
+predicts the action from its output h at the token s_t: minimise
 
     E |a_t - tanh(W h(R_1, s_1, a_1, ..., R_t, s_t))|^2
 
-over all steps of a stretch that belong to the episode. A stretch begins at a row drawn uniformly, which is an episode
-drawn in proportion to its length, and goes on for `context` steps or to the end of the episode.
+over all steps of a stretch that belong to the episode. A stretch starts at a row drawn uniformly, so episodes are drawn
+in proportion to their length, and lasts `context` steps or to the end of the episode.
 
-It acts by asking for `target_return` at the first step and, from then on, for what is left of it after the rewards the
-environment gave. These are the environment's own, so it learns from rewards as they were recorded.
+It acts by asking for `target_return` at the first step, and then for what is left of it after the rewards received.
+These are the environment's own, so it learns from rewards as they were recorded.
 """
 
 from __future__ import annotations
@@ -41,29 +41,29 @@ class Config(Settings):
     """Settings of the Decision Transformer; the defaults are the original's for locomotion."""
 
     target_return: float = 0.0
-    """The return asked for when acting; 0 = the best one in the data."""
+    """The return to ask for when acting; 0 = the best in the data."""
     return_scale: float = 1000.0
-    """What returns are divided by; 0 = the largest return of an episode, up or down."""
+    """Returns are divided by this; 0 = the largest absolute return of an episode."""
     observation_scaling: Standardise = True
     """Scale observations to mean 0 and standard deviation 1, or robustly."""
     context: int = 20
-    """Steps of an episode the transformer sees."""
+    """Steps of an episode that the transformer sees."""
     layers: int = 3
     """Blocks of the transformer."""
     heads: int = 1
-    """Heads of attention in each block."""
+    """Attention heads in each block."""
     width: int = 128
-    """Numbers that make up a token."""
+    """Size of a token."""
     dropout: float = 0.1
-    """Share of the numbers that are set to zero while learning: in tokens, attention and what blocks add."""
+    """Dropout rate in training, of tokens, attention weights and the outputs of blocks."""
     learning_rate: float = 1e-4
     """AdamW's step size after the warm-up, constant."""
     warmup_steps: int = 10_000
     """Updates in which the step size grows linearly from 0."""
     weight_decay: float = 1e-4
-    """AdamW's decay of all weights, relative to the step size."""
+    """AdamW's weight decay, relative to the step size."""
     gradient_clip: float = 0.25
-    """Largest norm of the whole gradient."""
+    """Largest global norm of the gradient."""
     batch_size: int = 64
     """Stretches per update."""
 
@@ -72,7 +72,7 @@ class Config(Settings):
 
 
 class Stretches(NamedTuple):
-    """Steps of episodes as the networks see them, (rows, steps, ...)."""
+    """Stretches of episodes as the networks see them, (rows, steps, ...)."""
 
     returns: Array
     states: Array
@@ -89,7 +89,7 @@ class Model(eqx.Module):
     states: MLP
     actions: MLP
     times: Array
-    """An embedding for each time step of the longest episode; later ones are taken for the last of them."""
+    """An embedding for each time step of the longest episode; later steps use the last one."""
     norm: LayerNorm
     transformer: Transformer
     head: MLP
@@ -106,7 +106,7 @@ class Model(eqx.Module):
         self.head = MLP(width, (), actions, keys[5])
 
     def __call__(self, stretches: Stretches, key: Array | None = None, latest: bool = False) -> Array:
-        """Actions for all steps, or for the last one alone; without a key nothing is dropped."""
+        """Actions for all steps, or for the last one alone; without a key there is no dropout."""
         returns, states, actions, times, real = stretches
         contents = jnp.stack([self.returns(returns[..., None]), self.states(states), self.actions(actions)], axis=2)
         tokens = self.norm(contents + jnp.take(self.times, times, axis=0, mode="clip")[:, :, None])
@@ -116,20 +116,20 @@ class Model(eqx.Module):
 
 
 class History(NamedTuple):
-    """What is remembered of each episode: its last `context` steps, (episodes, context, ...), the latest at the end."""
+    """The memory of each episode: its last `context` steps, (episodes, context, ...), the latest at the end."""
 
     observations: Array
     actions: Array
     """Scaled to [-1, 1]."""
     returns_to_go: Array
     time: Array
-    """Steps taken so far; there is nothing before step 0."""
+    """Steps taken so far."""
     left: Array
-    """What is left of the target."""
+    """What is left of the target return."""
 
 
 class DTAgent(Agent):
-    """The transformer, and what it is asked for."""
+    """The transformer, and the return to ask for."""
 
     scaling: Scaling
     model: Model
@@ -156,7 +156,7 @@ class DTAgent(Agent):
 
         times = memory.time[:, None] + jnp.arange(1 - self.context, 1)
         seen, returns = push(memory.observations, observations), push(memory.returns_to_go, memory.left)
-        # The place of the action to come is after the token it is read from: what stands there does not matter.
+        # The action's token comes after the token it is predicted from, so its content does not matter.
         taken = push(memory.actions, jnp.zeros_like(memory.actions[:, 0]))
         latest = self.model(self.stretches(returns, seen, taken, times, times >= 0), latest=True)[:, 0]
         actions = self.actions.action(latest)
@@ -170,7 +170,7 @@ class DTAgent(Agent):
         return memory._replace(actions=memory.actions.at[:, -1].set(self.actions.scale(actions)))
 
     def stretches(self, returns: Array, observations: Array, actions: Array, times: Array, real: Array) -> Stretches:
-        """Of unscaled returns and observations, and scaled actions."""
+        """Stretches from unscaled returns and observations, and scaled actions."""
         return Stretches(returns / self.return_scale, self.scaling(observations), actions, times, real)
 
 
@@ -206,7 +206,7 @@ class DT(Algorithm):
         return arrays, spec
 
     def batch(self, arrays: Batch, rows: Array, key: Array) -> Batch:
-        """Stretches that begin at these rows; where an episode ends before, its last row is repeated and not `real`."""
+        """Stretches that start at these rows; if an episode ends earlier, its last row is repeated and not `real`."""
         ahead = jnp.arange(self.config.context)
         left = arrays["left"][rows][:, None]
         taken = rows[:, None] + jnp.minimum(ahead, left - 1)

@@ -1,15 +1,15 @@
-"""FQE, fitted Q evaluation (Le et al., ICML 2019): how good policies are, learned from data that others recorded.
+"""FQE, fitted Q evaluation (Le et al., ICML 2019): the value of policies, learned from data of other policies.
 
-For each candidate pi one network Q learns what follows from doing a in s and then what pi does:
+For each candidate pi one network Q learns the return of doing a in s and then following pi:
 
     Q(s, a)  ->  clip(r + gamma (1 - terminal) Q'(s', pi(s')), low, high)
 
-Q' is its moving average, and also what comes out; `low` and `high` are what the rewards can add up to. The actions
-pi(s') are columns of the data, so policies of any kind are evaluated, side by side in one program, and none is called
-here. A candidate learns what it would learn alone.
+Q' is its moving average, and also the result; `low` and `high` bound what the rewards can add up to. The actions pi(s')
+are columns of the data, so policies of any kind are evaluated side by side in one program, and none is called here.
+Each candidate's network learns as if it were alone.
 
-A seed of the loop is a member of an ensemble: it draws its own bootstrap of the *episodes* and its own initial values,
-both the same for all candidates, so differences between candidates can be taken within each member.
+Each seed is a member of an ensemble: it draws its own bootstrap of the *episodes* and its own initial weights, both the
+same for all candidates, so candidates can be compared within each member.
 """
 
 from __future__ import annotations
@@ -49,25 +49,25 @@ class Config(Settings):
 
 
 class Candidate(NamedTuple):
-    """What a policy does at the data's states, written like the data's actions, (rows, action size)."""
+    """A policy's actions in the data's states, in the format of the data's actions, (rows, action size)."""
 
     actions: np.ndarray
-    """In the states of the rows."""
+    """In the states."""
     next_actions: np.ndarray
-    """In the states that followed."""
+    """In the next states."""
     known: np.ndarray
-    """Whether the latter are known, (rows,)."""
+    """Whether the next action is known, (rows,)."""
 
 
 def recorded(dataset: Dataset) -> Candidate:
-    """The policy that recorded the data: in the next state it did what the next row of the episode says."""
+    """The policy that recorded the data: its next action is that of the next row of the episode."""
     actions = dataset.require("actions")
     following = np.concatenate([actions[1:], actions[-1:]])
     return Candidate(actions, following, ~dataset.ends | dataset.terminals)
 
 
 def columns(config: Config, dataset: Dataset, candidates: Sequence[Candidate]) -> tuple[Arrays, Spec]:
-    """What the evaluators of these candidates learn from, and what they must know of it."""
+    """The arrays that evaluators of these candidates learn from, and their spec."""
     usable = dataset.next_valid | dataset.terminals
     arrays = prepare.transitions(dataset, config.discount)
     arrays |= {
@@ -99,10 +99,10 @@ def discounted_to_go(dataset: Dataset, discount: float) -> np.ndarray:
 
 
 def reachable(dataset: Dataset, discount: float) -> tuple[float, float]:
-    """The least and the most that rewards like the recorded ones can add up to from a state on.
+    """The smallest and the largest return that rewards in the recorded range allow.
 
-    An episode may be over after one step if the data have terminals; otherwise it goes on for ever, or with a discount
-    of 1 for as long as the longest one did.
+    An episode may end after one step if the data have terminals; otherwise it goes on for ever or, with a discount of
+    1, for as long as the longest recorded one.
     """
     rewards = dataset.require("rewards")
     longest = 1.0 / (1.0 - discount) if discount < 1.0 else float(dataset.episode_lengths.max())
@@ -112,7 +112,7 @@ def reachable(dataset: Dataset, discount: float) -> tuple[float, float]:
 
 
 class Evaluator(Agent):
-    """Q of every candidate; it judges actions and takes none."""
+    """Q of every candidate; it evaluates actions and takes none."""
 
     scaling: Scaling
     values: Scaling
@@ -121,7 +121,7 @@ class Evaluator(Agent):
     actions: Actions
 
     def act(self, observations: Array, memory: Memory = ()) -> tuple[Array, Memory]:
-        raise WaypostError("an evaluator judges actions and takes none")
+        raise WaypostError("an evaluator takes no actions; it only evaluates them")
 
     def inputs(self, observations: Array, actions: Array) -> Array:
         return side_by_side(self.scaling(observations), self.actions.scale(actions))
@@ -132,7 +132,7 @@ class Evaluator(Agent):
 
 
 def each_net(nets: MLP, inputs: Array) -> Array:
-    """What every candidate's network says, (candidates, rows); inputs may be common to all."""
+    """Outputs of every candidate's network, (candidates, rows); the inputs may be the same for all."""
     axis = 0 if inputs.ndim == 3 else None
     return jax.vmap(lambda net, rows: net(rows)[..., 0], in_axes=(0, axis))(nets, inputs)
 
@@ -157,7 +157,7 @@ class FQE(Algorithm):
 
     @classmethod
     def prepare(cls, config: Config, dataset: Dataset) -> tuple[Arrays, Spec]:
-        """To evaluate the one policy that data say enough of by themselves: their own."""
+        """Evaluate the policy that recorded the data, which needs nothing else."""
         return columns(config, dataset, [recorded(dataset)])
 
     def init(self, key: Array) -> State:
@@ -182,7 +182,7 @@ class FQE(Algorithm):
 
         def loss(nets: MLP) -> tuple[Array, Metrics]:
             errors = (each_net(nets, inputs) - agent.values(targets)) ** 2
-            # A sum over the candidates: each has the gradient it would have alone.
+            # A sum over the candidates, so that each has the gradient it would have alone.
             return (weights * errors).mean(axis=1).sum(), {"clipped": jnp.mean(wanted != targets)}
 
         nets = descent.step("q", state.nets, loss)

@@ -20,30 +20,30 @@ class ValuePart(eqx.Module):
 
     @abstractmethod
     def both(self, observations: Array) -> Array:
-        """What each network says, (2, rows)."""
+        """Outputs of both networks, (2, rows)."""
 
     def __call__(self, observations: Array) -> Array:
         return self.both(observations).min(axis=0)
 
 
 class GuidePart(eqx.Module):
-    """g(s): a distribution over where to go; calling it gives the likeliest place, as a state."""
+    """g(s): a distribution over where to go; calling it gives its mode, as a state."""
 
     @abstractmethod
     def __call__(self, observations: Array) -> Array: ...
 
 
 class ExecutorPart(eqx.Module):
-    """pi(a|s, goal): a distribution over actions; calling it gives the likeliest one, inside the bounds."""
+    """pi(a|s, goal): a distribution over actions; calling it gives its mode, inside the bounds."""
 
     net: ActionPolicy
     actions: Actions
     columns: tuple[int, ...] = eqx.field(static=True)
-    """Those of the observation that it reads."""
+    """Columns of the observation that it reads."""
 
     @abstractmethod
     def inputs(self, observations: Array, goals: Array) -> Array:
-        """What its network reads."""
+        """Inputs of its network."""
 
     def __call__(self, observations: Array, goals: Array) -> Array:
         return self.actions.action(self.net.mode(self.inputs(observations, goals)))
@@ -53,10 +53,9 @@ class ExecutorPart(eqx.Module):
 
 
 class GuidedAgent(Agent):
-    """The three parts together; one that was not trained is None.
+    """The three parts together; a part that was not trained is None.
 
-    What passes between them are states, so each part may scale and project them in its own way, and a part can come
-    from another agent.
+    The parts exchange states, so each may scale and project them in its own way, and can come from another agent.
     """
 
     value_part: ValuePart | None
@@ -74,13 +73,13 @@ class GuidedAgent(Agent):
 
     def graft(self, donor: Agent) -> GuidedAgent:
         if not isinstance(donor, GuidedAgent):
-            raise WaypostError("parts of an agent with a guide can only come from another such agent: por or waypoint")
+            raise WaypostError("parts of an agent with a guide must come from an agent with a guide: por or waypoint")
         parts = {name: getattr(self, name) or getattr(donor, name) for name in ("value_part", "guide_part", "executor")}
         return replace(self, **parts)
 
 
 def stages_of(config: Any, steps: int) -> tuple[Stage, ...]:
-    """What the setting `training` means: which parts learn, and when."""
+    """The stages of the setting `training`: which parts learn, and when."""
     guided = Stage("value and guide", steps, frozenset({"value", "guide"}))
     executor = Stage("executor", steps, frozenset({"executor"}))
     stages: dict[str, tuple[Stage, ...]] = {

@@ -1,19 +1,19 @@
 """IQL, implicit Q-learning (Kostrikov, Nair, Levine; 2021).
 
-Three parts learn, and none of them ever asks about an action that is not in the data:
+Three parts learn, and none of them evaluates an action that is not in the data:
 
     V(s)       an upper expectile of Q over the data's actions. With u = min Q'(s, a) - V(s), minimise
                E |tau - 1(u < 0)| u^2
     pi(a|s)    the policy, by weighted likelihood: maximise
                E exp(beta (min Q'(s, a) - V(s))) log pi(a|s), the weight capped
-    Q(s, a)    two networks after the same target: minimise
+    Q(s, a)    two networks with the same target: minimise
                E sum_i (r + gamma (1 - terminal) V(s') - Q_i(s, a))^2
 
 in this order at every step, so that the policy and Q see the new V; then the target Q' follows Q by a moving
-average. With tau towards 1, V comes close to the best outcome the data hold.
+average. With tau towards 1, V approaches the best outcome in the data.
 
-The original reads observations as they are; they can be scaled. The policy is a Gaussian whose mean is kept inside the
-bounds by a tanh while the Gaussian itself is not squashed; among discrete actions it is a categorical distribution. It
+The original does not scale observations; here it is a setting. The policy is a Gaussian whose mean is kept inside the
+bounds by a tanh while the Gaussian itself is not squashed; for discrete actions it is a categorical distribution. It
 acts with the likeliest action.
 """
 
@@ -35,7 +35,7 @@ from waypost.data import prepare
 from waypost.data.dataset import Dataset
 
 EDGE = 1e-5
-"""How far inside their bounds, scaled to [-1, 1], the data's actions are taken: a tanh never gets to 1."""
+"""How far inside [-1, 1] the data's scaled actions are clipped: a tanh never reaches 1."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class Config(Settings):
     """Settings of IQL; the defaults are the original's for locomotion."""
 
     tau: float = 0.7
-    """Expectile of Q that V stands for, towards 1 = towards the best action of the data."""
+    """Expectile of Q that V estimates, towards 1 = towards the best action in the data."""
     inverse_temperature: float = 3.0
     """Beta: weight of the advantage against staying close to the data."""
     advantages: Weighing = "plain"
-    """What the weights read: advantages as they are, or with mean 0 and standard deviation 1 in each batch."""
+    """Advantages in the weights: as they are, or with mean 0 and standard deviation 1 in each batch."""
     weight_cap: float = 100.0
     """Largest weight a transition can get in the policy's loss."""
     discount: float = 0.99
@@ -67,7 +67,7 @@ class Config(Settings):
 
 
 class IQLAgent(Agent):
-    """pi(a|s), and V(s) to look at."""
+    """pi(a|s), and V(s) for inspection."""
 
     policy: ActionPolicy
     value_net: MLP
@@ -84,7 +84,7 @@ class IQLAgent(Agent):
 class State(NamedTuple):
     agent: IQLAgent
     q: Twin
-    """Q, which reads states and actions."""
+    """Q of states and actions."""
     target: Twin
     """Q', its moving average."""
     optimisers: dict[str, optax.OptState]

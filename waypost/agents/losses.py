@@ -1,4 +1,4 @@
-"""Each equation once, as a pure function of arrays. Numbers in brackets are the POR paper's."""
+"""Each equation once, as a pure function of arrays. Numbers in brackets are those of the POR paper."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def tanh_gaussian_log_likelihood(mean: Array, log_std: Array, inner: Array) -> A
 def constrained_value(values: Array, behaviour_log_likelihood: Array, inverse_temperature: float) -> Array:
     """(5): -[alpha / mean|V| V(s~) + log g_mu(s~ | s)] for states s~ drawn from the guide.
 
-    Dividing by the mean size of V, without gradient, makes one alpha fit tasks of any reward scale.
+    Dividing by the mean absolute V, without gradient, makes one alpha fit tasks of any reward scale.
     """
     scale = inverse_temperature / jax.lax.stop_gradient(jnp.mean(jnp.abs(values)) + 1e-8)
     return -(scale * values + behaviour_log_likelihood)
@@ -80,12 +80,12 @@ def soft_minimum(values: Array, share: float) -> Array:
 
 
 def kl_to_standard_normal(mean: Array, log_std: Array) -> Array:
-    """KL(N(mean, exp(log_std)^2) || N(0, 1)) of every number."""
+    """KL(N(mean, exp(log_std)^2) || N(0, 1)), elementwise."""
     return 0.5 * (mean**2 + jnp.exp(2.0 * log_std) - 1.0) - log_std
 
 
 def vae_loss(outcomes: Array, decoded: Array, mean: Array, log_std: Array, kl_weight: float) -> Array:
-    """Mean squared error of what was decoded plus kl_weight times the mean KL of z's numbers to N(0, 1)."""
+    """Mean squared error of the reconstruction plus kl_weight times the mean KL of z to N(0, 1)."""
     return jnp.mean((decoded - outcomes) ** 2) + kl_weight * kl_to_standard_normal(mean, log_std).mean()
 
 
@@ -101,13 +101,13 @@ def mmd(ones: Array, others: Array, kernel: Literal["gaussian", "laplacian"], ba
         powers = differences**2 if kernel == "gaussian" else jnp.abs(differences)
         return jnp.exp(-powers.sum(axis=-1) / (2.0 * bandwidth)).mean(axis=(0, 1))
 
-    # Rounding can make three numbers near 1 add up to less than 0, and a root of that would be no number.
+    # Rounding can make the sum negative, and its root would be NaN.
     square = similarity(ones, ones) - 2.0 * similarity(ones, others) + similarity(others, others)
     return jnp.sqrt(jnp.maximum(square, 0.0) + 1e-6)
 
 
 def best(candidates: Array, values: Array) -> Array:
-    """Of candidates (samples, rows, n) with values (samples, rows), the best of each row, (rows, n)."""
+    """The best candidate of each row, (rows, n), of candidates (samples, rows, n) with values (samples, rows)."""
     return jnp.take_along_axis(candidates, values.argmax(axis=0)[None, :, None], axis=0)[0]
 
 

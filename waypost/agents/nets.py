@@ -1,4 +1,4 @@
-"""The network vocabulary: small modules whose every leaf is an array, so any part is a plain pytree."""
+"""Small network modules. Every leaf is an array, so each module is a plain pytree."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ Net = TypeVar("Net")
 EDGE = 1e-6
 """How far inside (-1, 1) an action must lie to have a likelihood under a tanh."""
 LOG_STD_RANGE = (-5.0, 2.0)
-"""Where the logarithm of a Gaussian's standard deviation is kept."""
+"""Range of the logarithm of a Gaussian's standard deviation."""
 
 
 FEW = 16
-"""Outputs up to which a layer's weights are kept transposed."""
+"""Layers with at most this many outputs store their weights transposed."""
 
 
 class Linear(eqx.Module):
     """x -> x W + b on a batch of rows.
 
-    W is (inputs, outputs), or (outputs, inputs) where the outputs are few: the gradient is then a product with few
-    rows, which XLA does faster on a CPU than one with few columns.
+    W is (inputs, outputs), or (outputs, inputs) if there are few outputs: the gradient is then a product with few rows,
+    which XLA computes faster on a CPU than one with few columns.
     """
 
     weight: Array
@@ -69,7 +69,7 @@ class MLP(eqx.Module):
 
     def __init__(self, inputs: int, hidden: Sequence[int], outputs: int, key: Array, layer_norm: bool = False):
         shapes = list(pairwise((inputs, *hidden, outputs)))
-        # One draw for the whole network: every further one would add a second to the compilation.
+        # One draw for the whole network: each further one would add a second of compilation.
         numbers = jax.random.uniform(key, (sum((i + 1) * o for i, o in shapes),), minval=-1.0, maxval=1.0)
         layers, first = [], 0
         for i, o in shapes:
@@ -88,7 +88,7 @@ class MLP(eqx.Module):
 
 
 class Twin(eqx.Module):
-    """Two scalar networks with their own initial values; calling gives both, (2, rows)."""
+    """Two scalar networks with different initial weights; calling gives both, (2, rows)."""
 
     heads: tuple[MLP, MLP]
 
@@ -101,7 +101,7 @@ class Twin(eqx.Module):
 
 
 def side_by_side(*parts: Array) -> Array:
-    """The columns of several arrays as one input of a network; missing leading axes are repeated.
+    """Concatenate the columns of several arrays as the input of a network; leading axes broadcast.
 
     States (rows, n) and samples of actions (samples, rows, m) give (samples, rows, n + m).
     """
@@ -110,19 +110,19 @@ def side_by_side(*parts: Array) -> Array:
 
 
 def clipped_normal(key: Array, shape: tuple[int, ...], most: float) -> Array:
-    """Draws of a standard normal; those beyond +-most end there."""
+    """Draws of a standard normal, clipped to +-most."""
     return jnp.clip(jax.random.normal(key, shape), -most, most)
 
 
 def dropout(x: Array, rate: float, key: Array | None) -> Array:
-    """Each number 0 with probability `rate`, the others larger to make up for it; all as they are without a key."""
+    """Set each number to 0 with probability `rate` and rescale the others; without a key, change nothing."""
     if key is None or rate == 0.0:
         return x
     return jnp.where(jax.random.bernoulli(key, 1.0 - rate, x.shape), x / (1.0 - rate), 0.0)
 
 
 class DropoutLinear(eqx.Module):
-    """A layer that reads its inputs after dropout."""
+    """A layer with dropout on its inputs."""
 
     layer: Linear
     key: Array
@@ -133,7 +133,7 @@ class DropoutLinear(eqx.Module):
 
 
 def with_dropout(net: Net, rate: float, key: Array) -> Net:
-    """A module whose one MLP has dropout after each hidden layer: what to take the loss of while learning."""
+    """A module whose one MLP has dropout after each hidden layer, for the loss in training."""
 
     def changed(part: object) -> object:
         if not isinstance(part, MLP):
@@ -146,11 +146,11 @@ def with_dropout(net: Net, rate: float, key: Array) -> Net:
     return net if rate == 0.0 else jax.tree.map(changed, net, is_leaf=lambda part: isinstance(part, MLP))
 
 
-# -- distributions: each gives the likelihood of an outcome and the likeliest one -----------------------
+# -- distributions: each has the log likelihood of an outcome and its mode ------------------------------
 
 
 class Gaussian(eqx.Module):
-    """Diagonal Gaussian: the mean is a network of the input, the log standard deviation one number per output."""
+    """Diagonal Gaussian: the mean is a network of the input, the log standard deviation a number per output."""
 
     mean: MLP
     log_std: Array
@@ -175,11 +175,11 @@ class Gaussian(eqx.Module):
         return losses.gaussian_log_likelihood(*self(x), outcomes)
 
     def noise(self, key: Array) -> Array:
-        """What `near` must be given for a sample, (outputs,)."""
+        """The noise with which `near` gives a sample, (outputs,)."""
         return jax.random.normal(key, self.log_std.shape)
 
     def near(self, x: Array, noise: Array) -> Array:
-        """The mode, moved by so many standard deviations."""
+        """The mode, moved by `noise` standard deviations."""
         mean, log_std = self(x)
         return mean + jnp.exp(log_std) * noise
 
@@ -189,7 +189,7 @@ class Gaussian(eqx.Module):
 
 
 class Categorical(eqx.Module):
-    """One of several discrete actions; an outcome is a row of zeros with a 1 at the one taken."""
+    """One of several discrete actions; an outcome is a one-hot vector."""
 
     logits: MLP
 
@@ -200,11 +200,11 @@ class Categorical(eqx.Module):
         return jnp.sum(outcomes * jax.nn.log_softmax(self.logits(x)), axis=-1)
 
     def noise(self, key: Array) -> Array:
-        """What `near` must be given for a sample, (outputs,): Gumbel noise."""
+        """The noise with which `near` gives a sample, (outputs,): Gumbel noise."""
         return jax.random.gumbel(key, self.logits.layers[-1].bias.shape)
 
     def near(self, x: Array, noise: Array) -> Array:
-        """The choice whose logit is the largest once they are moved by so much."""
+        """The choice with the largest logit plus noise."""
         logits = self.logits(x) + noise
         return jax.nn.one_hot(logits.argmax(axis=-1), logits.shape[-1])
 
@@ -249,17 +249,17 @@ class TanhGaussian(eqx.Module):
         return jnp.tanh(inner), losses.tanh_gaussian_log_likelihood(mean, log_std, inner)
 
     def log_likelihood(self, x: Array, outcomes: Array) -> Array:
-        """Of outcomes in [-1, 1]; one at the very edge is taken a hair inside it."""
+        """Log likelihood of outcomes in [-1, 1]; those at the bounds are moved slightly inside."""
         inner = jnp.arctanh(jnp.clip(outcomes, -1.0 + EDGE, 1.0 - EDGE))
         return losses.tanh_gaussian_log_likelihood(*self(x), inner)
 
     def mode(self, x: Array) -> Array:
-        """tanh of the mean, which is what such policies act with."""
+        """tanh of the mean, the action of such policies."""
         return jnp.tanh(self(x)[0])
 
 
 class VAE(eqx.Module):
-    """What actions were taken in a state: encoder (s, a) -> z, decoder (s, z) -> a in (-1, 1)."""
+    """The data's actions in a state: encoder (s, a) -> z, decoder (s, z) -> a in (-1, 1)."""
 
     encoder: MLP
     decoder: MLP
@@ -277,7 +277,7 @@ class VAE(eqx.Module):
         return mean, jnp.clip(log_std, -4.0, 15.0)
 
     def loss(self, observations: Array, actions: Array, kl_weight: float, key: Array) -> Array:
-        """How badly actions are decoded from samples of their z, and how far z is from N(0, 1)."""
+        """Reconstruction error of actions from samples of z, and the KL of z to N(0, 1)."""
         mean, log_std = self.encode(observations, actions)
         z = mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape)
         return losses.vae_loss(actions, self.decode(observations, z), mean, log_std, kl_weight)
@@ -289,16 +289,16 @@ class VAE(eqx.Module):
         return jnp.tanh(self.before_tanh(observations, z))
 
 
-# -- what lies between the numbers of the data and those of the networks --------------------------------
+# -- between the numbers of the data and those of the networks ------------------------------------------
 
 
 class Scaling(eqx.Module):
-    """x -> (x - mean) / std with fixed numbers taken from the data; never trained."""
+    """x -> (x - mean) / std with fixed numbers from the data; never trained."""
 
     mean: Array
     std: Array
     limit: Array | None
-    """Where scaled numbers end, on both sides; None = nowhere."""
+    """Scaled numbers are clipped to +-limit; None = not clipped."""
 
     def __init__(self, mean: ArrayLike, std: ArrayLike, limit: ArrayLike | None = None):
         self.mean = jnp.asarray(np.asarray(mean, np.float32))
@@ -314,14 +314,14 @@ class Scaling(eqx.Module):
 
 
 class Unscaled(eqx.Module):
-    """x -> x, in the place of a `Scaling`."""
+    """x -> x, instead of a `Scaling`."""
 
     def __call__(self, x: Array) -> Array:
         return x
 
 
 class Direction(eqx.Module):
-    """How a pair (s, s') is written as numbers to predict or to read: s' itself or s' - s, scaled."""
+    """How a pair (s, s') is encoded for networks: s' or s' - s, scaled."""
 
     scaling: Scaling
     form: Literal["state", "displacement"] = eqx.field(static=True)
@@ -335,7 +335,7 @@ class Direction(eqx.Module):
 
 
 class Continuous(eqx.Module):
-    """Continuous actions between their bounds <-> [-1, 1]: policies of every task see numbers of one size."""
+    """Continuous actions between their bounds <-> [-1, 1], the range that policies of every task see."""
 
     low: Array
     high: Array
@@ -345,18 +345,18 @@ class Continuous(eqx.Module):
         self.high = jnp.asarray(np.asarray(high, np.float32))
 
     def scale(self, actions: Array) -> Array:
-        # An action that cannot vary has no width to divide by.
+        # A constant action has no width to divide by.
         width = jnp.where(self.high > self.low, self.high - self.low, 2.0)
         return (2.0 * actions - self.low - self.high) / width
 
     def action(self, scaled: Array) -> Array:
-        """The action of a scaled one; what lies outside, by far or by rounding, ends at the bound."""
+        """The action of a scaled one, clipped to the bounds."""
         middle, half = (self.low + self.high) / 2.0, (self.high - self.low) / 2.0
         return jnp.clip(middle + half * scaled, self.low, self.high)
 
 
 class Discrete(eqx.Module):
-    """Discrete actions, numbers from 0 to count - 1 <-> rows of zeros with a 1 at the one taken."""
+    """Discrete actions, numbers from 0 to count - 1 <-> one-hot vectors."""
 
     count: int = eqx.field(static=True)
 
@@ -364,5 +364,5 @@ class Discrete(eqx.Module):
         return jax.nn.one_hot(actions[..., 0].astype(jnp.int32), self.count)
 
     def action(self, scaled: Array) -> Array:
-        """The number of the choice with the largest entry, (rows,)."""
+        """The index of the largest entry, (rows,)."""
         return scaled.argmax(axis=-1)

@@ -1,22 +1,21 @@
-"""One-step RL (Brandfonbrener, Whitney, Ranganath, Bruna; NeurIPS 2021): improve on the data's own policy, once.
+"""One-step RL (Brandfonbrener, Whitney, Ranganath, Bruna; NeurIPS 2021): improve on the behaviour policy once.
 
-Three stages, each of which leaves alone what the one before it learned:
+Three stages, each of which keeps fixed what the stages before it learned:
 
     b(a|s)     the behaviour, by likelihood: maximise E log b(a|s)
-    Q(s, a)    what the behaviour goes on to earn: minimise E (r + gamma (1 - terminal) Q'(s', a') - Q(s, a))^2,
+    Q(s, a)    the value of the behaviour: minimise E (r + gamma (1 - terminal) Q'(s', a') - Q(s, a))^2,
                where a' is the action the data took in s'; the target Q' follows Q by a moving average
-    pi(a|s)    the policy, which begins as a copy of b: maximise
+    pi(a|s)    the policy, which starts as a copy of b: maximise
                E exp(beta A(s, a)) log pi(a|s), the weight capped                `exponential`
                    where A(s, a) = Q(s, a) - mean of Q(s, a~) over samples a~ ~ b(.|s)
                E beta Q(s, a~) - KL(pi(.|s) || b(.|s)), with a~ ~ pi(.|s)        `reverse-kl`
                    where KL is the mean of log pi - log b over more samples of pi
 
-Q is never asked to evaluate a policy other than the one that was recorded, and is never fitted to its own opinion of
-actions nobody took.
+Q only ever evaluates the policy that was recorded, and is never fitted to its own values of actions outside the data.
 
-A row at which the recording stopped although the task went on has no a'. As in the original such rows are left out,
-of all three stages. Both b and pi are the tanh of a Gaussian whose log standard deviation a tanh keeps in [-5, 0].
-The policy acts with the tanh of its mean. The original reads observations as they are; they can be scaled.
+A row at which the recording stopped although the task went on has no a'. As in the original, such rows are left out of
+all three stages. Both b and pi are the tanh of a Gaussian whose log standard deviation a tanh keeps in [-5, 0]. The
+policy acts with the tanh of its mean. The original does not scale observations; here it is a setting.
 
 Beta is the original's temperature of the `exponential` operator, and 1 / alpha of its `reverse-kl` one.
 """
@@ -40,9 +39,9 @@ from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
 
 EDGE = 1e-4
-"""How far inside (-1, 1) the data's actions are taken for their likelihood."""
+"""How far inside (-1, 1) the data's actions are clipped for their likelihood."""
 LOG_STD_RANGE = (-5.0, 0.0)
-"""Where the log standard deviation of behaviour and policy is kept."""
+"""Range of the log standard deviation of behaviour and policy."""
 TARGET_EVERY = 2
 """Updates of Q between those of Q'."""
 
@@ -56,13 +55,13 @@ class Config(Settings):
     inverse_temperature: float = 1.0
     """Beta: weight of Q against staying close to the behaviour."""
     advantages: Weighing = "plain"
-    """What the exponential operator's weights read: advantages as they are, or with standard deviation 1 in a batch."""
+    """Advantages in the exponential operator: as they are, or with mean 0 and standard deviation 1 in each batch."""
     weight_cap: float = 100.0
     """Largest weight a transition can get with the exponential operator."""
     samples: int = 10
     """Actions drawn in each state: of the behaviour for the mean of Q, of the policy for the KL."""
     behaviour_steps: int = 500_000
-    """Updates of the behaviour; 0 = as many as the run's steps, which are those of the policy."""
+    """Updates of the behaviour; 0 = as many as the run's steps, which count updates of the policy."""
     value_steps: int = 2_000_000
     """Updates of Q; 0 = as many as the run's steps."""
     discount: float = 0.99
@@ -80,7 +79,7 @@ class Config(Settings):
 
 
 class OneStepAgent(Agent):
-    """pi(a|s), and Q(s, a) to look at."""
+    """pi(a|s), and Q(s, a) for inspection."""
 
     policy: TanhGaussian
     q: MLP
@@ -91,23 +90,23 @@ class OneStepAgent(Agent):
         return self.actions.action(self.policy.mode(self.scaling(observations))), memory
 
     def value(self, observations: Array) -> Array:
-        """Q of the policy's action: what is earned if the behaviour goes on after it."""
+        """Q of the policy's action: the return if the behaviour continues after it."""
         scaled = self.scaling(observations)
         return self.q_of(scaled, self.policy.mode(scaled))
 
     def q_of(self, observations: Array, actions: Array) -> Array:
-        """Q of scaled observations and actions, which may have axes in front of the rows."""
+        """Q of scaled observations and actions, which may have leading axes."""
         return self.q(side_by_side(observations, actions))[..., 0]
 
 
 class State(NamedTuple):
     agent: OneStepAgent
     behaviour: TanhGaussian
-    """b; the policy is a copy of it until it is itself trained."""
+    """b; the policy is a copy of it until its own stage."""
     target: MLP
     """Q', the moving average of Q."""
     q_updates: Array
-    """How many there were."""
+    """Updates of Q so far."""
     optimisers: dict[str, optax.OptState]
 
 
@@ -125,7 +124,7 @@ class OneStep(Algorithm):
 
     @classmethod
     def prepare(cls, config: Config, dataset: Dataset) -> tuple[Arrays, Spec]:
-        """(s, a, r, s', a', gamma (1 - terminal)) of every row whose next action is known or does not matter."""
+        """(s, a, r, s', a', gamma (1 - terminal)) of every row whose next action is known or not needed."""
         actions = dataset.require("actions")
         known = dataset.terminals | ~dataset.ends
         if not known.any():
@@ -159,7 +158,7 @@ class OneStep(Algorithm):
         return state._replace(optimisers=descent.states), descent.metrics
 
     def _update_behaviour(self, descent: Descent, state: State, batch: Batch) -> State:
-        """Likelihood; the policy is written too, so that it begins its own stage as what the behaviour became."""
+        """Likelihood; the policy is updated too, so that its own stage starts from the behaviour."""
         observations = state.agent.scaling(batch["observations"])
 
         def loss(b: TanhGaussian) -> Array:
@@ -208,7 +207,7 @@ class OneStep(Algorithm):
             mean, log_std = pi(observations)
             inner = mean + jnp.exp(log_std) * jax.random.normal(key, (1 + config.samples, *mean.shape))
             values = agent.q_of(observations, jnp.tanh(inner[0]))
-            # The tanh stretches both densities alike, so their ratio is that of the Gaussians inside.
+            # The Jacobian of the tanh cancels, so the ratio of the densities is that of the Gaussians inside.
             ours = losses.gaussian_log_likelihood(mean, log_std, inner[1:])
             divergence = jnp.mean(ours - losses.gaussian_log_likelihood(*behaviour(observations), inner[1:]))
             return divergence - config.inverse_temperature * values.mean(), {"divergence": divergence}
@@ -217,5 +216,5 @@ class OneStep(Algorithm):
         return state._replace(agent=replace(agent, policy=policy))
 
     def _inside(self, state: State, batch: Batch) -> Array:
-        """The data's actions, scaled, and a little inside the bounds: at them their likelihood has no end."""
+        """The data's actions, scaled and clipped inside the bounds, where their likelihood would be infinite."""
         return jnp.clip(state.agent.actions.scale(batch["actions"]), -1.0 + EDGE, 1.0 - EDGE)

@@ -8,17 +8,18 @@ Three parts learn from logged data alone, each by a supervised-style loss:
     g(s'|s)      the guide, where to go next. Maximise
                  (6)  E exp(beta u) log g(s'|s), the weight capped                  `weighted`
                  (5)  E beta/mean|V| V(s~) + log g_mu(s~|s), with s~ ~ g(.|s)       `constrained`
-                      where g_mu is the same network fitted to (s, s') before, as a stage of its own
+                      where g_mu is the same network fitted to (s, s') in an earlier stage
     pi(a|s,s')   the executor, how to get there. Maximise
                  (7)  E log pi(a|s,s'), optionally weighted as in (6)
 
-and act together: (8) a = argmax pi(a | s, g(s)). V is two networks, of which every use takes the smaller one; the
-target V' follows V by a moving average. With a `horizon` of k, g and pi see the state k steps ahead instead of s'.
+and act together: (8) a = argmax pi(a | s, g(s)). V is the smaller of two networks; the target V' follows V by a moving
+average. With a `horizon` of k, g and pi see the state k steps ahead instead of s'.
 
-V and g never see an action, pi never sees a reward: each trains on data without what it does not need, and each
-carries its own scaling, so a part can be taken out of one agent and put into another.
+V and g never see an action, and pi never sees a reward, so each can train on data without them. Each part has its own
+scaling, so it can be moved from one agent to another.
+
 The paper's alpha divides the residual in (6) and multiplies the likelihood in (5), yet its published settings (3 and
-10, 50 and 5) are what multiplies the residual and V: the field `inverse_temperature`.
+10, 50 and 5) multiply the residual and V. This is the field `inverse_temperature`.
 """
 
 from __future__ import annotations
@@ -50,19 +51,19 @@ class Config(Settings):
     value_objective: Literal["expectile", "sparse"] = "expectile"
     """Loss of V: expectile regression (3) or the sparse objective (4, POR-sparse)."""
     tau: float = 0.7
-    """Expectile in (3), towards 1 = towards the best outcome; in (4) smaller = bolder."""
+    """Expectile in (3), towards 1 = towards the best outcome; in (4) smaller = more optimistic."""
     guide_objective: Literal["weighted", "constrained"] = "weighted"
     """Loss of the guide: residual-weighted likelihood (6) or V under a behaviour guide (5)."""
     inverse_temperature: float = 3.0
     """Weight of value against staying close to the data: the alpha of the paper's tables."""
     residuals: Weighing = "plain"
-    """What the weights in (6) read: residuals as they are (paper), or with standard deviation 1 in each batch."""
+    """Residuals in (6): as they are (paper), or with mean 0 and standard deviation 1 in each batch."""
     weight_cap: float = 100.0
     """Largest weight a transition can get in (6)."""
     executor_weighted: bool = False
     """Weight the executor's likelihood (7) like the guide's (6), for data with many bad actions."""
     training: Literal["joint", "staged", "guide", "executor"] = "joint"
-    """All parts each step; V and guide first, then executor; only V and guide; only the executor."""
+    """All parts in each step; V and guide first, then the executor; only V and guide; only the executor."""
     executor_steps: int = 0
     """Updates of the executor when staged; 0 = as many as the run's steps."""
     behaviour_steps: int = 0
@@ -70,7 +71,7 @@ class Config(Settings):
     guide_target: Literal["state", "displacement"] = "state"
     """What the guide predicts: the next state (paper) or the standardised displacement to it."""
     observation_scaling: Literal["none", "standardise", "robust"] = "none"
-    """What the networks read: observations as they are (paper), with mean 0 and standard deviation 1, or robustly."""
+    """Leave observations as they are (paper), scale them to mean 0 and standard deviation 1, or scale them robustly."""
     horizon: int = 1
     """How many steps ahead the guide aims, inside the episode; 1 = paper."""
     executor_inputs: tuple[int, ...] = ()
@@ -88,7 +89,7 @@ class Config(Settings):
     behaviour_learning_rate: float = 1e-4
     """Adam's step size for the behaviour guide, constant."""
     schedule: Literal["cosine", "constant"] = "cosine"
-    """How the step sizes of guide and executor go from start to end: to zero, or not at all."""
+    """Step sizes of guide and executor: cosine decay to zero, or constant."""
     value_hidden: tuple[int, ...] = (256, 256)
     """Hidden layers of each V network."""
     guide_hidden: tuple[int, ...] = (256, 256)
@@ -129,7 +130,7 @@ class Guide(GuidePart):
 
 
 class Executor(ExecutorPart):
-    """pi(a|s,s'), (8): a Gaussian over actions scaled to [-1, 1], a choice, or both; it may read some columns only."""
+    """pi(a|s,s'), (8): Gaussian over actions scaled to [-1, 1], categorical, or both; it may read only some columns."""
 
     scaling: Scaling
     direction: Direction
@@ -161,7 +162,7 @@ class POR(Algorithm):
 
     @classmethod
     def prepare(cls, config: Config, dataset: Dataset) -> tuple[prepare.Arrays, Spec]:
-        """Transitions, and where the guide aims from each: `horizon` steps on, inside the episode."""
+        """Transitions, and the state the guide aims at from each: `horizon` steps ahead, inside the episode."""
         arrays = prepare.guided_transitions(dataset, config.horizon, config.discount)
         if config.training != "guide":
             arrays["actions"] = dataset.require("actions")
@@ -203,7 +204,7 @@ class POR(Algorithm):
         return super().build(replace(config, training="guide" if spec.action_size is None else "joint"), spec)
 
     def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
-        """One round of the paper's Algorithm 1; a part sees those that moved before it as they are by then."""
+        """One round of the paper's Algorithm 1; a part sees the parts before it already updated."""
         config, (agent, target, behaviour, optimisers) = self.config, cast(Any, state)
         value, guide, executor = agent.value_part, agent.guide_part, agent.executor
         s, a, following = batch["observations"], batch.get("actions"), batch["next_observations"]
@@ -211,7 +212,7 @@ class POR(Algorithm):
         descent = Descent(self.optimisers, optimisers)
 
         def step(name: str, part: Any, loss: Callable[[Any], Any]) -> Any:
-            """The part with its network one step further down a loss; its scaling stays."""
+            """The part after a gradient step of its network; its scaling is unchanged."""
             return replace(part, net=descent.step(name, part.net, lambda net: loss(replace(part, net=net))))
 
         def targets(prefix: str, places: Array) -> Array:

@@ -1,15 +1,15 @@
-"""RvS, reinforcement learning via supervised learning (Emmons et al., ICLR 2022): cloning, told how it will turn out.
+"""RvS, reinforcement learning via supervised learning (Emmons et al., ICLR 2022): cloning conditioned on outcomes.
 
 One part learns: pi(a|s, w), a Gaussian or, for discrete actions, a categorical distribution, by maximising
-E log pi(a|s, w). The outcome w is what the recorded episode came to after (s, a):
+E log pi(a|s, w). The outcome w is what followed (s, a) in the recorded episode:
 
     RvS-R    w = (r_t + r_(t+1) + ... to the end) / (T - t)    the return to go per step that could be left,
                                                                T the length of the longest episode in the data
     RvS-G    w = some columns of a state s_k                   k drawn again in each update, uniformly from the
                                                                later states of the episode
 
-It acts with the likeliest action under the outcome it is asked for, the same at every step: for RvS-R `target` of the
-best return in the data per step of the longest episode, for RvS-G the task's goal. RvS-R is told rewards as they were
+It acts with the likeliest action for a desired outcome, the same at every step: for RvS-R, `target` times the best
+return in the data, per step of the longest episode; for RvS-G, the task's goal. RvS-R uses rewards as they were
 recorded; RvS-G needs none.
 """
 
@@ -42,7 +42,7 @@ class Config(Settings):
     observation_scaling: Standardise = False
     """Scale observations and outcomes to mean 0 and standard deviation 1, or robustly."""
     dropout: float = 0.0
-    """Share of the hidden units that are set to zero while learning; the original has 0.1 for its kitchen alone."""
+    """Dropout rate of the hidden layers in training; the original uses 0.1 for Franka Kitchen only."""
     learning_rate: float = 1e-3
     """Adam's step size, constant."""
     hidden: tuple[int, ...] = (1024, 1024)
@@ -56,7 +56,7 @@ class ReturnConfig(Config):
     """Settings of RvS-R."""
 
     target: float = 1.0
-    """What to ask for, as a share of the best return in the data; the original chooses from 0.3 to 1.2."""
+    """The return to ask for, as a share of the best in the data; the original tunes it from 0.3 to 1.2."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class RvSAgent(Agent):
 
 
 class ReturnAgent(RvSAgent):
-    """Asked for a return per step."""
+    """Conditioned on a return per step."""
 
     target: float = eqx.field(static=True)
 
@@ -95,18 +95,18 @@ class ReturnAgent(RvSAgent):
 
 
 class GoalAgent(RvSAgent):
-    """Asked for a place."""
+    """Conditioned on a goal."""
 
     goal_columns: tuple[int, ...] = eqx.field(static=True)
 
     def start(self, episodes: int, goal: Array | None = None) -> Memory:
-        """`goal` is one for all episodes or one for each: the first columns of an observation there."""
+        """`goal` is one for all episodes or one for each: the first columns of an observation at the goal."""
         if goal is None:
-            raise WaypostError("rvs-g must be told where to go and the task has no goal; rvs-r can do without one")
+            raise WaypostError("rvs-g needs a goal and the task has none; use rvs-r, which needs none")
         goal = jnp.asarray(goal, jnp.float32)
         if goal.shape[-1] <= max(self.goal_columns):
             raise WaypostError(
-                f"goal_columns = {self.goal_columns}: the task's goal gives only the first {goal.shape[-1]} columns"
+                f"goal_columns must be less than {goal.shape[-1]}, the size of the task's goal, got {self.goal_columns}"
             )
         return jnp.broadcast_to(goal[..., np.array(self.goal_columns)], (episodes, len(self.goal_columns)))
 
@@ -132,7 +132,7 @@ class RvS(Algorithm):
 
     @abstractmethod
     def asked(self) -> Any:
-        """What the agent is to ask for."""
+        """The desired outcome."""
 
     def init(self, key: Array) -> State:
         spec = self.spec
@@ -156,7 +156,7 @@ class RvS(Algorithm):
 
 
 class RvSR(RvS):
-    """RvS told returns."""
+    """RvS conditioned on returns."""
 
     config_type, agent_type = ReturnConfig, ReturnAgent
 
@@ -191,25 +191,25 @@ class RvSR(RvS):
 def _per_step(arrays: Any, longest: float) -> Any:
     """Return to go per step that could be left, (rows, 1).
 
-    Where data are streamed an episode may be longer than any in the sample: the steps it really had left count then.
+    In streamed data an episode may be longer than any in the sample; then its actual number of steps left is used.
     """
     left = (longest - arrays["times"]).clip(arrays["left"])
     return (arrays["returns_to_go"] / left)[:, None]
 
 
 class RvSG(RvS):
-    """RvS told places."""
+    """RvS conditioned on goals."""
 
     config_type, agent_type = GoalConfig, GoalAgent
 
     @classmethod
     def prepare(cls, config: GoalConfig, dataset: Dataset) -> tuple[Arrays, Spec]:
-        """Rows with where they lead to and how many later states of their episode are known; at least one must be."""
+        """Rows with a known later state: the next state and how many later ones of the episode are known."""
         prepare.check_columns(dataset, "goal_columns", config.goal_columns)
         chosen = np.array(config.goal_columns)
         ahead = dataset.last_row - np.arange(len(dataset)) + dataset.next_valid[dataset.last_row]
         if not ahead.any():
-            raise WaypostError(f"{dataset.name}: no row has a known later state; nothing to learn from")
+            raise WaypostError(f"{dataset.name}: no row has a known later state; nothing to learn")
         arrays = {
             "observations": dataset.observations,
             "actions": dataset.require("actions"),

@@ -1,4 +1,4 @@
-"""What values settings may have. The rule of a field is found by its name, so a name means the same everywhere."""
+"""Allowed values of settings. The rule of a field is found by its name, so a name means the same everywhere."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from waypost.schema import conform_fields, shown
 
 Found = TypeVar("Found")
 Standardise = bool | Literal["robust"]
-"""Whether observations are scaled to mean 0 and standard deviation 1; robust: far ones have no say, and end at 10."""
+"""Whether to scale observations to mean 0 and standard deviation 1; robust = ignore outliers and clip them to 10."""
 Weighing = Literal["plain", "standardised"]
-"""What weights read: advantages as they are, or with mean 0 and standard deviation 1 in each batch."""
+"""Advantages in weights: as they are, or with mean 0 and standard deviation 1 in each batch."""
 
 
 class Rule(NamedTuple):
-    """What a setting must be."""
+    """A requirement on a setting."""
 
     must: str
     """In words, after "must"."""
@@ -58,16 +58,16 @@ MOST: Mapping[str, int] = {
     )
     for pattern in patterns.split()
 }
-"""Whole numbers beyond which nothing can be meant; whether the machine has the memory is seen when a run begins."""
+"""Upper bounds of whole numbers; larger ones are mistakes. Memory is checked when a run starts."""
 MOST_LAYERS = 100
-"""Of a network: tracing takes a moment for each."""
+"""The most layers of a network: tracing takes time for each."""
 MOST_COLUMNS = 10_000
-"""That a setting may name."""
+"""The most columns that a setting may name."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The base of every `Config`: a value that cannot be meant is refused when it is made."""
+    """The base of every `Config`: an invalid value is an error when it is created."""
 
     def __post_init__(self) -> None:
         conform_fields(self)
@@ -85,10 +85,10 @@ class Settings:
                 raise WaypostError(f"{name} must have {longest} numbers or fewer, got {len(numbers)}")
 
     def rules(self) -> dict[str, Rule]:
-        """The algorithm's own rules, by field; they take the place of the common ones."""
+        """The algorithm's own rules, by field; they replace the common ones."""
         return {}
 
 
 def _by_name(table: Mapping[str, Found], name: str) -> Found | None:
-    """What the first pattern says that fits the name."""
+    """The entry of the first pattern that matches the name."""
     return next((table[pattern] for pattern in table if fnmatchcase(name, pattern)), None)

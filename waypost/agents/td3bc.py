@@ -30,18 +30,18 @@ from waypost.data.dataset import Dataset
 
 @dataclass(frozen=True)
 class Config(Settings):
-    """Settings of TD3+BC; the defaults are the original's, which hold for all locomotion data."""
+    """Settings of TD3+BC; the defaults are the original's for all locomotion data."""
 
     value_weight: float = 2.5
-    """Weight of Q, divided by its mean size, against the squared error to the data's actions: the paper's alpha."""
+    """Weight of Q, divided by mean |Q|, against the squared error to the data's actions: the paper's alpha."""
     observation_scaling: Standardise = True
     """Scale observations to mean 0 and standard deviation 1, or robustly."""
     target_noise: float = 0.2
-    """Standard deviation of the noise on the target policy's action, which is between -1 and 1."""
+    """Standard deviation of the noise on the target policy's action, on the scale where actions lie in [-1, 1]."""
     target_noise_clip: float = 0.5
-    """Largest size of that noise."""
+    """Bound to which that noise is clipped."""
     policy_period: int = 2
-    """Policy and targets move in every so many-th update."""
+    """Updates of Q per update of the policy and the targets."""
     discount: float = 0.99
     """Gamma."""
     target_rate: float = 0.005
@@ -59,7 +59,7 @@ class Config(Settings):
 
 
 class TD3BCAgent(Agent):
-    """pi(s), and Q(s, a) to say how good a state is."""
+    """pi(s), and Q(s, a) for the value of a state."""
 
     scaling: Scaling
     policy: MLP
@@ -88,13 +88,13 @@ class State(NamedTuple):
     critic_optimiser: optax.OptState
     policy_optimiser: optax.OptState
     policy_loss: Array
-    """The last one, to be reported in the steps without."""
+    """The last one, reported in steps without an update of the policy."""
     updates: Array
     """Updates so far."""
 
 
 Delayed = tuple[MLP, optax.OptState, Targets, Array]
-"""What changes in every second step only: the policy, its optimiser, the targets and the policy's last loss."""
+"""What changes only when the policy moves: the policy, its optimiser, the targets and the policy's last loss."""
 
 
 class TD3BC(Algorithm):

@@ -1,4 +1,4 @@
-"""A causal transformer as in GPT-2: every token looks at itself and at those before it, never ahead."""
+"""A causal transformer as in GPT-2: every token attends to itself and to those before it, never ahead."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from waypost.agents.nets import LayerNorm, Linear, dropout
 Array = jax.Array
 
 SPREAD = 0.02
-"""Standard deviation the weights start with; biases start at 0."""
+"""Standard deviation of the initial weights; biases start at 0."""
 HIDDEN = -1e9
-"""Score of a token that must not be looked at; finite, so that a token that sees nothing does not become NaN."""
+"""Attention score of a masked token; finite, so that a token that sees nothing does not become NaN."""
 EVERY = slice(None)
 
 
@@ -24,13 +24,13 @@ class Block(eqx.Module):
 
     attention_norm: LayerNorm
     attention: tuple[Linear, Linear]
-    """Tokens to queries, keys and values, side by side; what was gathered to what is added."""
+    """Tokens -> queries, keys and values, side by side; attention's result -> output."""
     layers_norm: LayerNorm
     layers: tuple[Linear, Linear]
     heads: int = eqx.field(static=True)
 
     def __init__(self, weights: Array, heads: int):
-        """`weights` are the 12 squares, (12, width, width), that the four layers are made of."""
+        """`weights` are the 12 square matrices, (12, width, width), of the four layers."""
         width = weights.shape[-1]
         read, write, widen, narrow = jnp.split(weights, (3, 4, 8))
         self.attention_norm, self.layers_norm = LayerNorm(width), LayerNorm(width)
@@ -58,12 +58,12 @@ class Block(eqx.Module):
 
 
 class Transformer(eqx.Module):
-    """Blocks one after the other, and a last norm; tokens bring their positions with them."""
+    """Blocks one after the other, and a final LayerNorm; tokens already include their positions."""
 
     blocks: tuple[Block, ...]
     norm: LayerNorm
     rate: float = eqx.field(static=True)
-    """Share of the numbers dropout sets to zero: of the tokens, of attention's weights, of what each block adds."""
+    """Dropout rate of tokens, attention weights and the outputs of blocks."""
 
     def __init__(self, width: int, layers: int, heads: int, rate: float, key: Array):
         weights = SPREAD * jax.random.normal(key, (layers, 12, width, width))
@@ -72,9 +72,9 @@ class Transformer(eqx.Module):
         self.rate = rate
 
     def __call__(self, tokens: Array, real: Array, key: Array | None = None, asked: slice = EVERY) -> Array:
-        """What becomes of tokens, (rows, tokens, width), or of those `asked` for, which spares the last block the rest.
+        """The tokens after all blocks, (rows, tokens, width), or only those `asked` for, which saves work.
 
-        `real`, (rows, tokens), is False for padding, which no token looks at. Without a key nothing is dropped.
+        `real`, (rows, tokens), is False for padding, to which no token attends. Without a key there is no dropout.
         """
         count = 1 + 3 * len(self.blocks)
         drops = [None] * count if key is None else list(jax.random.split(key, count))

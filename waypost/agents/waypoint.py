@@ -5,23 +5,22 @@ The three parts are POR's (`por.py`), each trained on logged data alone:
     V(c)            how good it is to be at c. With the n-step residual, inside the episode,
                     u_n = r_t + ... + gamma^(n-1) r_(t+n-1) + gamma^n (1 - terminal) min V'(c_(t+n)) - V(c_t),
                     minimise  E |tau - 1(u_n < 0)| u_n^2
-    g(c)            the guide: how far to have moved k steps on. Maximise
+    g(c)            the guide: how far to move in k steps. Maximise
                     E w log g(c_(t+k) - c_t | c_t)   with   w = exp(beta (u_k - mean u_k) / std u_k), capped
     pi(a|s, d)      the executor: the action that moves by d. Maximise
                     E log pi(a_t | s_t, c_(t+j) - c_t)   with   j = k, or uniform in 1..k
 
 and they act together: a = pi(s, g(c)).
 
-c are coordinates of the state s: its slow directions. On a legged robot they are the place it is at, on a plant its
-levels and temperatures. What swings (joints, velocities) tells which way an episode is going, and a V that reads it
-learns what that episode did instead of what could be done from there. The executor reads the rest of the state, and so
-does the same thing everywhere. `waypoint` chooses the coordinates: slow directions found in the data, or some columns
-(`waypoint_columns`), or the whole state as in POR. With the whole state, a horizon and backup of 1 and plain residuals
-an update is POR's.
+c are coordinates of the state s: its slow directions. On a legged robot they are its position, on a plant its levels
+and temperatures. Fast variables (joints, velocities) reveal which way an episode is going, and a V that reads them
+learns what that episode did instead of what was possible from there. The executor reads all of the state, or only the
+rest of it (`executor_reads`), so that it acts the same everywhere. `waypoint` chooses the coordinates: slow directions
+found in the data, some columns (`waypoint_columns`), or the whole state as in POR. With the whole state, a horizon and
+backup of 1 and plain residuals, an update is POR's.
 
 The residuals are standardised in each batch, so that one inverse temperature fits rewards of any size.
-An executor's mean action can hold a body in a pose that it never leaves. `action_noise` adds a share of the spread that
-the data's own actions had.
+An executor's mean action can keep a body in one pose for ever. `action_noise` adds a share of the executor's own noise.
 """
 
 from __future__ import annotations
@@ -49,22 +48,22 @@ from waypost.data.dataset import Dataset
 
 @dataclass(frozen=True)
 class Config(Settings):
-    """Settings of Waypoint; the defaults are for data nobody has tuned anything for."""
+    """Settings of Waypoint; the defaults are for new data, without tuning."""
 
     waypoint: Literal["slow", "displacement", "state"] = "slow"
-    """Coordinates of a waypoint: the way in slow directions, the way in all columns, or the state itself (POR)."""
+    """Coordinates of a waypoint: displacement in slow directions, displacement in all columns, or the state (POR)."""
     waypoint_columns: tuple[int, ...] = ()
-    """Columns to take for the slow directions; empty = find them in the data."""
+    """Columns to use as the slow directions; empty = find them in the data."""
     drift: float = 0.5
     """How steadily a slow direction must move over the horizon: 0 like a random walk, 1 like uniform motion."""
     horizon: int = 25
-    """Steps ahead that the guide aims, inside the episode: k; 0 = by what drifts in the data."""
+    """How many steps ahead the guide aims, inside the episode: k; 0 = chosen from the drift in the data."""
     backup: int = 0
     """Steps of reward in V's targets: n; 0 = the horizon."""
     tau: float = 0.9
     """Expectile of V, towards 1 = towards the best outcome."""
     residuals: Literal["standardised", "plain"] = "standardised"
-    """What the guide's weights read: residuals with mean 0 and standard deviation 1 in each batch, or as they are."""
+    """Residuals in the guide's weights: with mean 0 and standard deviation 1 in each batch, or as they are."""
     inverse_temperature: float = 3.0
     """Weight of value against staying close to the data."""
     weight_cap: float = 100.0
@@ -72,19 +71,19 @@ class Config(Settings):
     executor_weighted: bool = False
     """Weight the executor's likelihood like the guide's, for data with many bad actions."""
     executor_aim: Literal["horizon", "within"] = "within"
-    """How far ahead the state lies that the executor learns to reach: the horizon, or any number of steps up to it."""
+    """How far ahead the executor's goals are in training: the horizon, or any number of steps up to it."""
     executor_reads: Literal["rest", "all"] = "all"
-    """What the executor reads besides the way to go: what is left of the state without the waypoint's part, or all."""
+    """State that the executor reads besides the displacement: without the waypoint's coordinates, or all of it."""
     executor_inputs: tuple[int, ...] = ()
     """Columns of the observation the executor reads; empty = all."""
     action_noise: float = 0.0
-    """Share of the executor's own spread that is added to actions: 0 = its likeliest action, 1 = a sample."""
+    """Share of the executor's own noise in its actions: 0 = the likeliest action, 1 = a sample."""
     training: Literal["joint", "staged", "guide", "executor"] = "joint"
-    """All parts each step; V and guide first, then executor; only V and guide; only the executor."""
+    """All parts in each step; V and guide first, then the executor; only V and guide; only the executor."""
     executor_steps: int = 0
     """Updates of the executor when staged; 0 = as many as the run's steps."""
     observation_scaling: Literal["none", "standardise", "robust"] = "standardise"
-    """What the networks read: observations as they are, with mean 0 and standard deviation 1, or robustly."""
+    """Leave observations as they are, scale them to mean 0 and standard deviation 1, or scale them robustly."""
     discount: float = 0.995
     """Gamma."""
     target_rate: float = 0.05
@@ -96,7 +95,7 @@ class Config(Settings):
     executor_learning_rate: float = 1e-3
     """Adam's step size for the executor at the start."""
     schedule: Literal["cosine", "constant"] = "cosine"
-    """How the step sizes of guide and executor go from start to end: to zero, or not at all."""
+    """Step sizes of guide and executor: cosine decay to zero, or constant."""
     value_hidden: tuple[int, ...] = (256, 256)
     """Hidden layers of each V network."""
     guide_hidden: tuple[int, ...] = (256, 256)
@@ -113,46 +112,46 @@ class Config(Settings):
 
 
 class Projection(eqx.Module):
-    """Some directions of the scaled state."""
+    """Projection of the scaled state onto some directions."""
 
     directions: Array
     """(columns, coordinates)."""
     lift: Array
-    """(coordinates, columns): back to the state that has these coordinates and nothing else."""
+    """(coordinates, columns): back to the state with these coordinates and zero elsewhere."""
 
     def __call__(self, scaled: Array) -> Array:
         return scaled @ self.directions
 
 
 class Space(eqx.Module):
-    """The coordinates of a waypoint: directions of the scaled state, or the whole of it; never trained."""
+    """The coordinates of a waypoint: directions of the scaled state, or all of it; never trained."""
 
     scaling: Scaling
     """Of observations."""
     way: Scaling
-    """Of the numbers that a waypoint is."""
+    """Of the coordinates of a waypoint."""
     projection: Projection | None
     """None = every column is a coordinate."""
     form: Literal["state", "displacement"] = eqx.field(static=True)
 
     def coordinates(self, observations: Array) -> Array:
-        """Where a state is: what V and the guide read."""
+        """Coordinates of a state: what V and the guide read."""
         scaled = self.scaling(observations)
         return scaled if self.projection is None else self.projection(scaled)
 
     def rest(self, observations: Array) -> Array:
-        """What is left of a state without its coordinates; all of it, where every column is one."""
+        """The scaled state without its coordinates; all of it if every column is a coordinate."""
         scaled = self.scaling(observations)
         return scaled if self.projection is None else scaled - self.projection(scaled) @ self.projection.lift
 
     def encode(self, observations: Array, goals: Array) -> Array:
-        """The way from states to goals as numbers to predict or to read."""
+        """The displacement from states to goals, as networks see it."""
         if self.projection is not None:
             return self.way(self.projection((goals - observations) / self.scaling.std))
         return self.way(goals - observations if self.form == "displacement" else goals)
 
     def decode(self, observations: Array, encoded: Array) -> Array:
-        """The states the ways lead to; outside the coordinates they are as the states where the ways begin."""
+        """The states that encoded displacements lead to; outside the coordinates they do not change."""
         way = self.way.undo(encoded)
         if self.projection is not None:
             return observations + (way @ self.projection.lift) * self.scaling.std
@@ -170,7 +169,7 @@ class Value(ValuePart):
 
 
 class Guide(GuidePart):
-    """g(c): a Gaussian over the way to the waypoint."""
+    """g(c): a Gaussian over the displacement to the waypoint."""
 
     space: Space
     net: Gaussian
@@ -183,7 +182,7 @@ class Guide(GuidePart):
 
 
 class Executor(ExecutorPart):
-    """pi(a|s, d): a Gaussian over actions scaled to [-1, 1], a choice of one, or both."""
+    """pi(a|s, d): Gaussian over actions scaled to [-1, 1], categorical, or both."""
 
     space: Space
     reads_all: bool = eqx.field(static=True)
@@ -198,7 +197,7 @@ class Executor(ExecutorPart):
 
 
 class WaypointAgent(GuidedAgent):
-    """The three parts; with noise it remembers a random key for each episode."""
+    """The three parts; with noise, the memory is a random key for each episode."""
 
     action_noise: float = eqx.field(static=True, default=0.0)
 
@@ -250,7 +249,7 @@ class Waypoint(Algorithm):
 
     @classmethod
     def fit(cls, config: Config, dataset: Dataset) -> Config:
-        """A horizon of 0 becomes one that goes with what drifts; see `slow.horizon_for`."""
+        """A horizon of 0 is replaced by one chosen from the data; see `slow.horizon_for`."""
         if config.horizon:
             return config
         scaling = prepare.observation_scaling(dataset, config.observation_scaling)
@@ -259,7 +258,7 @@ class Waypoint(Algorithm):
 
     @classmethod
     def prepare(cls, config: Config, dataset: Dataset) -> tuple[prepare.Arrays, Spec]:
-        """Transitions, and how far ahead the waypoint and V's next state lie from each."""
+        """Transitions, and how many steps ahead of each the waypoint and V's next state are."""
         prepare.check_columns(dataset, "executor_inputs", config.executor_inputs)
         prepare.check_columns(dataset, "waypoint_columns", config.waypoint_columns)
         arrays = prepare.waypoints(dataset, config.horizon, config.backup or config.horizon, config.discount)
@@ -313,14 +312,14 @@ class Waypoint(Algorithm):
         return super().build(replace(config, training="guide" if spec.action_size is None else "joint"), spec)
 
     def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
-        """One step of each part; a part sees those that moved before it as they are by then."""
+        """One step of each part; a part sees the parts before it already updated."""
         config, (agent, target, optimisers) = self.config, cast(Any, state)
         value, guide, executor = agent.value_part, agent.guide_part, agent.executor
         s, goals, mean = batch["observations"], batch["goals"], partial(losses.masked_mean, mask=batch["aimed"])
         descent = Descent(self.optimisers, optimisers)
 
         def step(name: str, part: Any, loss: Callable[[Any], Any]) -> Any:
-            """The part with its network one step further down a loss; its space stays."""
+            """The part after a gradient step of its network; its space is unchanged."""
             return replace(part, net=descent.step(name, part.net, lambda net: loss(replace(part, net=net))))
 
         def residuals(prefix: str, places: Array, values: Array) -> Array:
@@ -359,7 +358,7 @@ class Waypoint(Algorithm):
 
 
 def _space(spec: Spec, config: Config, columns: tuple[int, ...] | None = None) -> Space:
-    """The coordinates of a waypoint, from the numbers that were taken from the data; or of columns."""
+    """The coordinates of a waypoint from the spec's statistics, for all columns or some."""
     projection = None
     if "waypoint_directions" in spec.statistics:
         shape = (spec.observation_size, len(spec.statistics["waypoint_mean"]))

@@ -1,4 +1,4 @@
-"""Agents that learned from several rows side by side, where observations come one at a time."""
+"""Act with agents that learned from several observations side by side, where observations come one at a time."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from waypost.agents.agent import Agent, Array, Memory, Spec
 
 
 class Window(Agent):
-    """An agent that keeps the last observations of an episode; before there are enough, the first stands for them."""
+    """An agent that remembers the last observations of an episode; the first is repeated until there are enough."""
 
     agent: Agent
     history: int = eqx.field(static=True)
     size: int = eqx.field(static=True)
-    """Numbers of a single observation."""
+    """Size of a single observation."""
 
     def start(self, episodes: int, goal: Array | None = None) -> Memory:
         seen = jnp.zeros((episodes, self.history, self.size), jnp.float32)
@@ -34,5 +34,5 @@ class Window(Agent):
 
 
 def acting(agent: Agent, spec: Spec) -> Agent:
-    """The agent as it acts in an environment: with a window, if it learned from several rows side by side."""
+    """The agent as it acts in an environment: with a window, if it learned from several observations side by side."""
     return agent if spec.history == 1 else Window(agent, spec.history, spec.observation_size // spec.history)

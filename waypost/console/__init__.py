@@ -1,1 +1,1 @@
-"""What people see while something runs, on the command line, in Python and in notebooks."""
+"""Progress on the command line, in Python and in notebooks."""

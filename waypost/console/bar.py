@@ -1,4 +1,4 @@
-"""A training as people watch it: a progress bar with an ETA, a line per evaluation, and the page at the end."""
+"""Training in a terminal: a progress bar with an ETA, a line per evaluation, and the report at the end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from waypost.training.runs import Run
 
 
 class TrainingBar(RunPage):
-    """A training as a progress bar with an ETA, and a line per evaluation."""
+    """A progress bar with an ETA, and a line per evaluation."""
 
     def __init__(self) -> None:
         self.recorder: TaskID | None = None
@@ -37,7 +37,7 @@ class TrainingBar(RunPage):
         )
 
     def recording(self, done: int, total: int) -> None:
-        """Data that are made on first use, before the training itself."""
+        """Show the recording of data on first use, before training."""
         if self.recorder is None:
             self.recorder = self.bar.add_task("recording data", total=total)
             self.bar.start()
@@ -63,7 +63,7 @@ class TrainingBar(RunPage):
         super().finished(run)
 
     def stop(self) -> None:
-        """End the bar; the next training begins a new one."""
+        """Stop the bar; the next training starts a new one."""
         self.bar.stop()
         for task in self.bar.task_ids:
             self.bar.remove_task(task)

@@ -1,4 +1,4 @@
-"""A training as a notebook shows it: a line with a bar that is replaced as it goes on."""
+"""Training in a notebook: a line with a bar, updated in place."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from waypost.report.finished import RunPage
 from waypost.training.plan import Plan
 
 EVERY = 0.2
-"""Seconds between two pictures of a bar."""
+"""Seconds between two updates of the bar."""
 
 
 class NotebookBar(RunPage):
-    """A bar with an ETA, the last evaluation and the notes, in one cell's output; no widgets are needed."""
+    """A bar with an ETA, the last evaluation and the notes, in the cell's output; no widgets are needed."""
 
     def __init__(self) -> None:
         self.handle: Any = None
@@ -44,7 +44,7 @@ class NotebookBar(RunPage):
         self.handle = None
 
     def html(self) -> str:
-        """The bar as it is now."""
+        """The current bar."""
         done = self.step - self.first
         seconds = time.monotonic() - self.begun
         left = f"{seconds / done * (self.total - self.step):.0f} s left" if done else ""

@@ -1,4 +1,4 @@
-"""A console for people: names without control characters, and bars that count."""
+"""The console: text without control characters, and progress bars."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from rich.segment import Segment
 from rich.text import Text
 
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Control characters, what turns the direction of writing, and bytes of a file name that are no text."""
+"""Control characters, marks that change the writing direction, and bytes of file names that are not text."""
 SHOWN = (
     ("return", "return", 2),
     ("score", "score", 1),
     ("success_rate", "success", 3),
     ("episode_length", "length", 1),
 )
-"""The measures of an evaluation, what they are called, and their digits."""
+"""The measures of an evaluation, their labels and their digits."""
 
 
 def plain(text: object, kept: str = "") -> str:
-    """A text with every control character written out, `\\x1b` for an escape; those in `kept` stay."""
+    """The text with control characters escaped, such as `\\x1b`; those in `kept` stay."""
     return _UNSEEN.sub(lambda found: found[0] if found[0] in kept else _written_out(found[0]), str(text))
 
 
@@ -33,13 +33,13 @@ def _written_out(character: str) -> str:
 
 
 class Screen(Console):
-    """A console that shows names as they are: no markup in them is read, no control character gets through."""
+    """A console that prints names literally, without markup and without control characters."""
 
     def __init__(self, stderr: bool = False):
         super().__init__(stderr=stderr, markup=False, emoji=False)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Written out here already, so that a table leaves room for it."""
+        """Escape here already, so that tables reserve the width."""
         return super().render_str(plain(text, kept="\n"), **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
@@ -47,22 +47,22 @@ class Screen(Console):
             yield segment if segment.control else segment._replace(text=plain(segment.text, kept="\n"))
 
     def tell(self, text: str) -> None:
-        """A line as long as it is, for names to be copied."""
+        """Print a line without wrapping, so that names can be copied."""
         self.print(plain(text), soft_wrap=True)
 
 
 screen = Screen(stderr=True)
-"""Where progress goes."""
+"""Progress is printed here."""
 
 
 def watched() -> bool:
-    """Whether a person sees what is printed: a terminal, or a notebook."""
+    """Whether output goes to a terminal or a notebook."""
     return screen.is_jupyter or screen.is_terminal
 
 
 @contextmanager
 def counting_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar that is told how many of how many are done; it shows once there is something to tell."""
+    """A progress bar, as a function of the number done and the total; it appears at the first call."""
     bar = Progress(
         TextColumn(what, markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=screen
     )
@@ -80,7 +80,7 @@ def counting_bar(what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def words(rows: list[dict[str, Any]]) -> str:
-    """The means of an evaluation's rows, in words."""
+    """The means of an evaluation's rows, as text."""
     found = []
     for measure, label, digits in SHOWN:
         values = [row[measure] for row in rows if row[measure] is not None]

@@ -1,4 +1,4 @@
-"""Who watches a training that was started in Python."""
+"""Progress of training and evaluation that were started in Python."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _logger = logging.getLogger("waypost")
 
 
 class Quiet(RunPage):
-    """No bar; warnings go to the logger `waypost`, which writes them to stderr unless it is told otherwise."""
+    """No bar; warnings go to the logger `waypost`, which writes them to stderr by default."""
 
     def note(self, text: str) -> None:
         if text.startswith("warning: "):
@@ -24,7 +24,7 @@ class Quiet(RunPage):
 
 
 def watcher(progress: bool) -> RunPage:
-    """A bar where a person can see it, if one is wanted."""
+    """A progress bar, if one is wanted and somebody can see it."""
     if not (progress and watched()):
         return Quiet()
     return NotebookBar() if screen.is_jupyter else TrainingBar()
@@ -32,7 +32,7 @@ def watcher(progress: bool) -> RunPage:
 
 @contextmanager
 def counted(progress: bool | Count, what: str) -> Iterator[Count | None]:
-    """What is told how many are done: what was given, a bar where a person can see it, or nothing."""
+    """The function to report progress to: the given one, a bar in a terminal, or None."""
     if callable(progress):
         yield progress
     elif progress and watched() and not screen.is_jupyter:

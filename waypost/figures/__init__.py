@@ -1,6 +1,6 @@
-"""The pictures of reports and studies: plain arrays in, matplotlib figures out, with no global drawing state.
+"""The figures of reports and studies: plain arrays in, matplotlib figures out, with no global state.
 
-Here is what every picture is made with; `maps`, `curves` and `scores` draw.
+This module has the style and the helpers they share; `maps`, `curves` and `scores` draw.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ DPI = 160
 
 
 def new_figure(width: float, height: float) -> Figure:
-    # "constrained" misjudges maps of a fixed aspect and cuts their outer labels off.
+    # "constrained" cuts off the outer labels of maps with a fixed aspect.
     figure = Figure(figsize=(width, height), layout="compressed")
     FigureCanvasAgg(figure)
     return figure
@@ -73,12 +73,12 @@ def step_axis(axes: Axes, last: float) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(4, integer=True, steps=[1, 2, 2.5, 5, 10]))
     axes.xaxis.set_major_formatter(lambda step, _: f"{step / 1000:g}k" if abs(step) >= 1000 else f"{step:g}")
     grid_lines(axes)
-    # A factor such as 1e6 stands left of the axis, where it cannot meet the names of the stages.
+    # A factor such as 1e6 goes left of the axis, where it cannot overlap the names of the stages.
     axes.yaxis.get_offset_text().set_horizontalalignment("right")
 
 
 def to_svg(figure: Figure) -> str:
-    """Return an <svg> element to put into a page: no header, no metadata, ids of its own.
+    """Return an <svg> element to put into a page: no header, no metadata, unique ids.
 
     Figures of the same data give the same text, so two reports of one run can be compared.
     """
@@ -87,13 +87,13 @@ def to_svg(figure: Figure) -> str:
         figure.savefig(buffer, format="svg", dpi=DPI, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     text = buffer.getvalue()
     text = text[text.index("<svg") :].strip()
-    # Matplotlib names parts alike in every figure, and ids must be unique within a page.
+    # Matplotlib uses the same ids in every figure, and ids must be unique within a page.
     prefix = f"f{hashlib.sha256(text.encode()).hexdigest()[:10]}-"
     return re.sub(r'( id="|href="#|url\(#)', rf"\g<1>{prefix}", text)
 
 
 def to_png(figure: Figure) -> bytes:
-    """Return the figure as a PNG picture."""
+    """Return the figure as a PNG image."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=DPI)
     return buffer.getvalue()

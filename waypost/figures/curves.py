@@ -1,4 +1,4 @@
-"""Curves of a training: evaluations and metrics against the training step."""
+"""Training curves: evaluations and metrics against the training step."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from waypost.figures import AXIS_LABELS, INK, STYLED, Floats, new_axes, new_figure, step_axis
 
 Table = Mapping[str, NDArray[Any]]
-"""A table's values by the name of their column; "step" and "seed" say where each row belongs."""
+"""The columns of a table by name; "step" and "seed" identify the rows."""
 NOT_METRICS = ("step", "seed", "stage")
 
 
 def as_table(rows: Sequence[Mapping[str, Any]]) -> dict[str, NDArray[Any]]:
-    """The columns of rows; NaN where a row has no such number."""
+    """Rows as columns; NaN where a row has no value."""
     names = dict.fromkeys(name for row in rows for name in row)
     columns = {name: [row.get(name) for row in rows] for name in names}
     return {
@@ -51,7 +51,7 @@ def draw_seeds(
 
 
 def curve_column(evaluations: Table) -> str | None:
-    """Name the most telling column that has a value, or None where nothing was evaluated."""
+    """Name the most informative column that has a value, or None if nothing was evaluated."""
     for name in ("success_rate", "score", "return"):
         if np.isfinite(np.asarray(evaluations.get(name, ()), float)).any():
             return name

@@ -1,4 +1,4 @@
-"""Maps of a task on a plane: what an agent values, where it means to go and where it goes."""
+"""Maps of a 2-D task: an agent's value function, where its guide points, and its rollouts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LABEL: Style = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor":
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """What an agent thinks of, and does in, a 2-D task."""
+    """The value function, the guide and the rollouts of an agent in a 2-D task."""
 
     layout: Layout
     grid_x: Floats
@@ -43,9 +43,9 @@ class World:
     value: Floats
     """V at the cell centres, (ny, nx), NaN inside walls."""
     arrow_points: Floats
-    """Where the guide is asked, (m, 2)."""
+    """Points at which the guide is evaluated, (m, 2)."""
     arrow_targets: Floats
-    """The next state it names, (m, 2)."""
+    """The next states it predicts, (m, 2)."""
     rollouts: Sequence[Floats]
     """Positions visited in each episode, (t, 2)."""
     successes: Sequence[bool]
@@ -67,7 +67,7 @@ def guide_map(world: World) -> Figure:
     points = np.asarray(world.arrow_points, float).reshape(-1, 2)
     steps = np.asarray(world.arrow_targets, float).reshape(-1, 2) - points
     lengths = np.linalg.norm(steps, axis=1, keepdims=True)
-    # A guide that names the point itself has no direction: it stays zero and is drawn as a dot.
+    # A guide that predicts the point itself has no direction: it stays zero and is drawn as a dot.
     directions = np.divide(steps, lengths, out=np.zeros_like(steps), where=lengths != 0)
     x0, x1, y0, y1 = world.layout.extent
     length = 0.8 * np.sqrt((x1 - x0) * (y1 - y0) / max(len(points), 1))
@@ -78,8 +78,8 @@ def guide_map(world: World) -> Figure:
 
 @STYLED
 def rollout_map(world: World) -> Figure:
-    """Show the paths of all rollouts, darker as time goes, and how each of them ends."""
-    # The legend takes the extra height, so that all maps have one scale.
+    """Show the paths of all rollouts, darker over time, and how each of them ends."""
+    # The legend takes the extra height, so that all maps have the same scale.
     figure, axes = new_axes(4.5, 4.3)
     longest = max((len(path) - 1 for path in world.rollouts), default=0)
     lines = draw_rollouts(axes, world.layout, world.rollouts, world.successes, longest)
@@ -115,7 +115,7 @@ def _grown(value: Floats) -> Floats:
 
 
 def draw_layout(axes: Axes, layout: Layout) -> None:
-    """Draw walls, start, goal and what else a task has on its plane."""
+    """Draw walls, start, goal and everything else on a task's plane."""
     x0, x1, y0, y1 = layout.extent
     axes.set(xlim=(x0, x1), ylim=(y0, y1), aspect="equal", xlabel="x", ylabel="y")
     axes.xaxis.set_major_locator(MaxNLocator(5))

@@ -1,4 +1,4 @@
-"""Scores of several kinds of agents beside each other: at the end of training, and during it."""
+"""Scores of several kinds of agents side by side: at the end of training, and during it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from waypost.figures import AXIS_LABELS, STYLED, Floats, grid_lines, new_figure,
 
 
 class Look(NamedTuple):
-    """How a kind is drawn: colour and shape both tell it from the others."""
+    """How a kind is drawn; both colour and shape distinguish it from the others."""
 
     colour: str
     marker: str
@@ -36,7 +36,7 @@ class Mark(NamedTuple):
     row: str
     kind: str
     mean: float | None
-    """None: there is no result, and a cross says so."""
+    """None = no result, shown as a cross."""
     std: float | None = None
     values: Sequence[float] = ()
     """The score of each seed."""
@@ -47,16 +47,16 @@ class Curve(NamedTuple):
 
     kind: str
     steps: Floats
-    """When it was evaluated, (steps,)."""
+    """Steps at which it was evaluated, (steps,)."""
     values: Floats
-    """The scores then, (seeds, steps); empty: there is no result, and the panel says so."""
+    """The scores, (seeds, steps); empty = no result, and the panel says so."""
 
 
 @STYLED
 def dots(panels: Mapping[str, Sequence[Mark]], looks: Mapping[str, Look], apart: bool = True) -> Figure:
-    """Scores beside each other: a row for each data set, a panel for each heading, a colour and shape for each kind.
+    """Scores side by side: a row for each data set, a panel for each heading, a colour and shape for each kind.
 
-    apart   whether the kinds of a row stand below each other; the first is on top
+    apart   whether the kinds of a row are drawn one below the other, the first on top
     """
     rows = list(dict.fromkeys(each.row for marks in panels.values() for each in marks))
     places = {kind: place for place, kind in enumerate(looks)}

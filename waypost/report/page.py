@@ -15,6 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
+from waypost.agents import display_name
 from waypost.figures import AXIS_LABELS, curves, maps, to_png, to_svg
 from waypost.figures.curves import Table
 from waypost.figures.maps import World
@@ -131,7 +132,7 @@ def _loss_rows(losses: Mapping[str, Mapping[Any, float]], metrics: Table) -> lis
 def summary(report: Report) -> str:
     """Say in one sentence how the run went, from the best measure there is."""
     result, mean = report.result, report.result.get("mean") or {}
-    name = str(result.get("algorithm", "the agent")).upper()
+    name = display_name(str(result.get("algorithm", "the agent")))
     seeds = len(result.get("per_seed") or ())
     if _present(mean.get("success_rate")):
         evaluation = report.config.get("evaluation")

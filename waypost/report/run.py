@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from waypost.agents import display_name
 from waypost.envs.layout import Layout
 from waypost.envs.tasks import TASKS, Protocol, Task
 from waypost.errors import WaypostError
@@ -37,7 +38,7 @@ def write_report(run: Run, path: Path) -> Path:
     """Write the page about a run."""
     plan = run.plan
     report = Report(
-        title=f"{plan.algorithm.upper()} on {plan.data}",
+        title=f"{display_name(plan.algorithm)} on {plan.data}",
         result=run.result,
         config=plan.to_json(),
         field_docs=field_docs(type(plan.config)),

@@ -1,4 +1,4 @@
-"""Whether an exported policy says what the agent says."""
+"""Check that an exported policy gives the same outputs as the agent."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from waypost.shipping.tracing import MEMORY, NEXT, answers, earns, flat, start_o
 from waypost.types import Floats
 
 LARGEST = 1e-5
-"""Difference that is allowed, as a share of the largest number of a column where that is more than 1."""
+"""Largest allowed difference; relative to the largest number of a column if that is above 1."""
 STEPS = 3
-"""Of an episode, for agents that remember it."""
+"""Steps of an episode to check, for agents with memory."""
 NUDGE, NUDGES = 1e-6, 16
-"""How far and how often an observation is moved, relative to its size, where the agent may be undecided."""
+"""Relative size and number of the perturbations of an observation, where two actions may tie."""
 Answers = dict[str, Any]
 Answer = Callable[[Answers], Answers]
 
 
 def check(agent: Agent, answer: Answer, observations: Floats, generator: np.random.Generator) -> float:
-    """The largest difference between what the agent and its copy say; an error if it is more than is allowed."""
+    """The largest difference between the outputs of the agent and of its copy; an error if it is not allowed."""
     ask = jax.jit(answers)
     rows, size = observations.shape
     memory, _ = start_of(agent, rows, size)
@@ -51,8 +51,8 @@ def check(agent: Agent, answer: Answer, observations: Floats, generator: np.rand
             largest = max(largest, float(apart.max(initial=0.0)))
             if largest > LARGEST:
                 raise WaypostError(
-                    f"the exported policy's {name} differs from the agent's by {largest:.2g}, at most {LARGEST} is "
-                    "allowed; nothing was written"
+                    f"the exported policy's {name} differs from the agent's by {largest:.2g}; at most {LARGEST} is "
+                    "allowed, so nothing was written"
                 )
     return largest
 
@@ -61,7 +61,7 @@ def _apart(wanted: np.ndarray, found: np.ndarray) -> Floats:
     """For each row, the largest difference in a column, relative to the column's largest number if that is over 1."""
     if wanted.shape != found.shape or wanted.dtype != found.dtype:
         raise WaypostError(
-            f"the exported policy gives {found.dtype} {found.shape} for {wanted.dtype} {wanted.shape}; "
+            f"the exported policy gives {found.dtype} {found.shape} instead of {wanted.dtype} {wanted.shape}; "
             "nothing was written"
         )
     if wanted.dtype.kind != "f":
@@ -71,9 +71,9 @@ def _apart(wanted: np.ndarray, found: np.ndarray) -> Floats:
 
 
 def _undecided(ask: Callable[[Floats], Any], observations: Floats, found: np.ndarray) -> Floats:
-    """How far the copy is from what the agent says to observations that differ by rounding alone.
+    """How far the copy is from the agent's outputs for observations that differ only by rounding.
 
-    Where two actions are equally good to seven digits, either is the agent's.
+    If two actions are equally good to seven digits, either is right.
     """
     generator = np.random.default_rng(0)
     moved = np.repeat(observations, NUDGES, axis=0)

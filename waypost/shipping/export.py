@@ -1,4 +1,4 @@
-"""A trained policy as a file that acts without Waypost and without JAX: ONNX, or NumPy alone."""
+"""Export a trained policy to a file that runs without Waypost and JAX: ONNX, or NumPy alone."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from waypost.training.runs import Run
 Format = Literal["onnx", "numpy"]
 SUFFIXES: dict[str, Format] = {".onnx": "onnx", ".npz": "numpy"}
 OBSERVATIONS = 1000
-"""What the file is tried on: half recorded, half random."""
+"""Observations the file is checked on: half recorded, half random."""
 
 
 def export(
@@ -41,21 +41,21 @@ def export(
     data: Any = None,
     overwrite: bool = False,
 ) -> dict[str, Any]:
-    """Write a policy as a file that acts without Waypost, once it is certain that it does what the agent does.
+    """Write a policy to a file that runs without Waypost, after checking that it acts like the agent.
 
     subject    a run directory, a run, or a policy
-    out        NAME.onnx, or NAME.npz, which comes with a NAME.py that needs nothing but NumPy
-    format     "onnx" or "numpy"; by default what the name says
+    out        NAME.onnx, or NAME.npz, which comes with a NAME.py that needs only NumPy
+    format     "onnx" or "numpy"; by default from the name
     seed       which agent of the run; by default the first
-    data       where the columns' names and half of the observations to try it on come from; by default the run's
-    overwrite  replace files that are there
+    data       the source of the column names and of half the observations to check; by default the run's data
+    overwrite  replace existing files
     """
     out = expanded(out)
     kind = _format(out, format)
     files = [out, out.with_suffix(".py")] if kind == "numpy" else [out]
     for file in files:
         if file.is_dir() or (file.exists() and not overwrite):
-            raise WaypostError(f"{file}: is there already; choose another name or --overwrite")
+            raise WaypostError(f"{file}: already exists; choose another name or pass --overwrite")
     keep_programs()
     policy, folder = chosen(subject, seed)
     generator = np.random.default_rng(0)
@@ -88,12 +88,12 @@ def _format(out: Path, asked: Format | None) -> Format:
     if said is None or (asked is not None and asked != said):
         wanted = {"onnx": ".onnx", "numpy": ".npz"}
         ends = wanted[asked] if asked is not None else " or ".join(wanted.values())
-        raise WaypostError(f"{out}: the name of an exported policy ends in {ends}")
+        raise WaypostError(f"{out}: the name of an exported policy must end in {ends}")
     return said
 
 
 def chosen(subject: str | Path | Run | Policy, seed: int | None = None) -> tuple[Policy, Path | None]:
-    """The policy that is meant, and the run directory it is from, if it is from one."""
+    """The chosen policy, and its run directory if it has one."""
     if isinstance(subject, str | Path):
         return Policy.load(subject, seed), Path(subject)
     if isinstance(subject, Policy):
@@ -105,13 +105,13 @@ def chosen(subject: str | Path | Run | Policy, seed: int | None = None) -> tuple
 
 
 def metadata(policy: Policy, graph: Graph, known: Recorded) -> dict[str, Any]:
-    """What a user of the file must know: columns, bounds, what is remembered, and where it came from."""
+    """What a user of the file must know: columns, bounds, memory, and origin."""
     spec = policy.spec
     _, alone = start_of(policy.agent, 1, spec.observation_size)
     first = flat(inputs_of(policy.agent, spec.observation_size))
     inputs: list[dict[str, Any]] = [vars(tensor) | {"shape": list(tensor.shape)} for tensor in graph.inputs]
     for each in inputs[1:]:
-        # What the first step of an episode is given; None for a goal, which only the user knows.
+        # The value at the first step of an episode; None for a goal, which only the user knows.
         each["start"] = np.asarray(first[each["name"]])[0].tolist() if alone or each["name"] == "reward" else None
     return {
         "waypost": version("waypost"),
@@ -119,7 +119,7 @@ def metadata(policy: Policy, graph: Graph, known: Recorded) -> dict[str, Any]:
         "seed": policy.seed,
         "run": fingerprint(policy),
         "columns": list(known.names),
-        "units": "those of the data: nothing has to be scaled",
+        "units": "as in the data; no scaling is needed",
         "action_low": list(spec.action_low),
         "action_high": list(spec.action_high),
         "action_count": spec.action_count,
@@ -130,7 +130,7 @@ def metadata(policy: Policy, graph: Graph, known: Recorded) -> dict[str, Any]:
 
 
 def _named_actions(policy: Policy) -> dict[str, Any]:
-    """What the numbers of a mixed action are: names, and for choices the texts or numbers and what stands for each."""
+    """The names of a mixed action's columns and, for choices, the number that stands for each."""
     spec = policy.spec
     if not spec.action_choices:
         return {}
@@ -140,7 +140,7 @@ def _named_actions(policy: Policy) -> dict[str, Any]:
 
 
 def fingerprint(policy: Policy) -> str:
-    """A hash of what the agent is: its settings and its numbers."""
+    """A hash of the agent: its algorithm, its spec and its weights."""
     found = hashlib.blake2b(json.dumps([policy.algorithm, policy.spec.to_json()]).encode(), digest_size=16)
     for name, values in sorted(flatten(policy.agent, "agent").items()):
         found.update(json.dumps([name, values.dtype.str, values.shape]).encode())
@@ -159,7 +159,7 @@ def numpy_bytes(graph: Graph, about: dict[str, Any]) -> bytes:
 
 
 def _write(out: Path, content: bytes, tried: Callable[[Path], float], beside: list[Path]) -> float:
-    """Write the file and the script beside it; neither stays if the file does not do what it should."""
+    """Write the file and the script beside it; neither is kept if the check fails."""
     fresh = [file for file in beside if not file.exists()]
     try:
         with replacing(out) as temporary:

@@ -1,4 +1,4 @@
-"""Acting as a graph of ONNX operators: what every export format is written from."""
+"""A policy as a graph of ONNX operators, from which every export format is written."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Tensor:
     name: str
     shape: tuple[Size, ...]
     dtype: str
-    """As NumPy calls it."""
+    """NumPy's name."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """An operator with what it reads and gives, by name."""
+    """An operator with its inputs and outputs, by name."""
 
     op: str
     inputs: tuple[str, ...]
@@ -35,7 +35,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """Operators in an order in which they can be done."""
+    """Operators in topological order."""
 
     inputs: list[Tensor]
     outputs: list[Tensor]
@@ -45,14 +45,14 @@ class Graph:
 
 @dataclass(frozen=True)
 class Wire:
-    """A number that is known only when the policy acts. Everything else is a plain array."""
+    """A value that is known only when the policy acts. Everything else is a plain array."""
 
     name: str
 
 
 @dataclass
 class Writer:
-    """Adds operators one by one; what has been computed before is not computed again."""
+    """Adds operators one by one; nothing is computed twice."""
 
     inputs: list[Tensor] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Writer:
         return Wire(tensor.name)
 
     def emit(self, op: str, *inputs: Any, **attributes: Any) -> Wire:
-        """The one output of a new operator."""
+        """The single output of a new operator."""
         return self.emit_several(op, 1, *inputs, **attributes)[0]
 
     def emit_several(self, op: str, count: int, *inputs: Any, **attributes: Any) -> tuple[Wire, ...]:
@@ -89,7 +89,7 @@ class Writer:
         return self._stored[key]
 
     def numbers(self, *values: int) -> np.ndarray:
-        """Axes and sizes, as operators want them."""
+        """Axes and sizes, in the type that operators expect."""
         return np.array(values, np.int64)
 
     def sizes(self, shape: tuple[Size, ...]) -> Any:
@@ -100,7 +100,7 @@ class Writer:
         return self.emit("Concat", *(batch if size == BATCH else self.numbers(int(size)) for size in shape), axis=0)
 
     def graph(self, outputs: dict[str, tuple[Any, tuple[Size, ...], str]]) -> Graph:
-        """The graph that ends in these values, given with shape and type, without what none of them needs."""
+        """The graph of these outputs, given with shape and type, without unused operators."""
         ends = [
             Node("Identity", (self.name(value),), (name,), {})  # an input, or one value under two names
             for name, (value, _, _) in outputs.items()

@@ -1,4 +1,4 @@
-"""Counts and times of a service, in the text form that Prometheus reads."""
+"""Counts and times of a service, in Prometheus' text format."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0)
-"""Seconds up to which answers are counted."""
+"""Upper bounds of the histogram of answer times, in seconds."""
 
 
 @dataclass
 class Metrics:
-    """What has happened so far."""
+    """Counts and times since the start."""
 
     statuses: Counter[int] = field(default_factory=Counter)
     """Answers by their HTTP status."""
     within: Counter[float] = field(default_factory=Counter)
-    """Answers that took so many seconds or less."""
+    """Answers that took at most this many seconds."""
     seconds: float = 0.0
     rows: int = 0
     far: int = 0
@@ -37,12 +37,12 @@ class Metrics:
         buckets: dict[str, float] = {f'_bucket{{le="{limit}"}}': self.within[limit] for limit in BUCKETS}
         buckets |= {'_bucket{le="+Inf"}': total, "_sum": self.seconds, "_count": total}
         parts = (
-            ("requests_total", "counter", "Questions answered, by HTTP status.", statuses),
-            ("request_seconds", "histogram", "Time from a question to its answer.", buckets),
+            ("requests_total", "counter", "Requests answered, by HTTP status.", statuses),
+            ("request_seconds", "histogram", "Time to answer a request.", buckets),
             ("observations_total", "counter", "Observations answered.", {"": self.rows}),
             ("far_observations_total", "counter", "Observations at a distance above 1 from the data.", {"": self.far}),
-            ("reloads_total", "counter", "Policies taken over while serving.", {"": self.reloads}),
-            ("failed_reloads_total", "counter", "Policies that could not be taken over.", {"": self.failed_reloads}),
+            ("reloads_total", "counter", "Policies reloaded while serving.", {"": self.reloads}),
+            ("failed_reloads_total", "counter", "Policies that could not be reloaded.", {"": self.failed_reloads}),
         )
         lines = []
         for name, kind, words, values in parts:

@@ -1,8 +1,8 @@
-"""A policy that Waypost exported, acting with NumPy alone: this file and the .npz of the same name are all it takes.
+"""A policy exported by Waypost. It needs only NumPy, this file and the .npz of the same name.
 
 policy = Policy("policy.npz")
 policy.act([0.1, 2.0])                # one observation, or a batch of them
-policy({"observation": [[0.1, 2.0]]}) # all it says, by name, for a batch
+policy({"observation": [[0.1, 2.0]]}) # all outputs by name, for a batch
 """
 
 import json
@@ -53,7 +53,7 @@ OPERATORS: dict[str, Any] = {
 
 
 class Policy:
-    """`about` says what it reads and gives: inputs, outputs, columns, bounds, where it came from."""
+    """`about` describes the policy: inputs, outputs, columns, bounds and origin."""
 
     def __init__(self, file: str | Path = ""):
         with np.load(file or Path(__file__).with_suffix(".npz"), allow_pickle=False) as stored:

@@ -11,11 +11,11 @@ from waypost.resources import require
 from waypost.shipping.graph import Graph, Tensor
 
 OPSET, IR = 17, 8
-"""IR 8 is what came with opset 17: runtimes of 2022 and later read it."""
+"""IR 8 came with opset 17; runtimes since 2022 read it."""
 
 
 def model_bytes(graph: Graph, about: dict[str, Any]) -> bytes:
-    """The model file; `about` is its metadata, texts as they are and all else as JSON."""
+    """The model file; `about` is its metadata, with strings as they are and everything else as JSON."""
     onnx = require("onnx", "onnx", "exporting to ONNX")
     helper = onnx.helper
 
@@ -47,7 +47,7 @@ def model_bytes(graph: Graph, about: dict[str, Any]) -> bytes:
 
 
 def session(content: str | bytes, threads: int = 1) -> Any:
-    """The model as onnxruntime runs it."""
+    """An onnxruntime session of the model."""
     runtime = require("onnxruntime", "onnx", "checking an ONNX file")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = threads

@@ -1,7 +1,7 @@
-"""How each operation of JAX that acting may use is written with ONNX's operators, opset 17.
+"""How each JAX operation that acting may use is written with ONNX operators, opset 17.
 
-A rule takes the writer, the operation's parameters, the shape of its result, and the operands; an operand is a `Wire`
-or, where it does not depend on the observation, an array.
+A rule takes the writer, the operation's parameters, the shape of its result, and the operands; an operand is a `Wire`,
+or an array if it does not depend on the observation.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ ELEMENTWISE = {
     **{"eq": "Equal", "lt": "Less", "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual"},
     **{"stop_gradient": "Identity", "copy": "Identity"},
 }
-"""Operations that are one operator on numbers of the same place; sizes of 1 are repeated on both sides."""
+"""Elementwise operations with an operator of their own; both sides broadcast."""
 REDUCTIONS = {"reduce_max": "ReduceMax", "reduce_min": "ReduceMin"}
 
 
 def refuse(why: str) -> WaypostError:
-    return WaypostError(f"this agent's acting cannot be written as ONNX: {why}")
+    return WaypostError(f"this agent cannot be written as ONNX: {why}")
 
 
 def linear(write: Writer, name: str, rank: int, x: Any, weight: Any, bias: Any) -> Wire:
@@ -73,12 +73,12 @@ def _clamp(write: Writer, params: dict[str, Any], shape: Shape, low: Any, x: Any
 
 def _select(write: Writer, params: dict[str, Any], shape: Shape, which: Any, *cases: Any) -> Wire:
     if len(cases) != 2:
-        raise refuse(f"it chooses among {len(cases)} cases at once")
+        raise refuse(f"it selects among {len(cases)} cases at once")
     return write.emit("Where", which, cases[1], cases[0])
 
 
 def _broadcast(write: Writer, params: dict[str, Any], shape: Shape, x: Any, *_: Any) -> Any:
-    """New axes of size 1, then as large as they shall be."""
+    """Add axes of size 1, then expand them."""
     kept: tuple[int, ...] = params["broadcast_dimensions"]
     new = [axis for axis in range(len(shape)) if axis not in kept]
     if new:
@@ -132,7 +132,7 @@ def _argmax(write: Writer, params: dict[str, Any], shape: Shape, x: Any) -> Wire
 
 
 def _dot(write: Writer, params: dict[str, Any], shape: Shape, x: Any, y: Any) -> Wire:
-    """Products with a matrix as such; what has more axes in common by letters."""
+    """MatMul for a product with a matrix, Einsum for everything else."""
     (x_sum, y_sum), (x_batch, y_batch) = params["dimension_numbers"]
     ranks = [len(sizes) for sizes in params["sizes_of_all"]]
     if not x_batch and list(x_sum) == [ranks[0] - 1] and list(y_sum) == [0] and ranks[1] == 2:
@@ -149,14 +149,14 @@ def _dot(write: Writer, params: dict[str, Any], shape: Shape, x: Any, y: Any) ->
 
 
 def _gather(write: Writer, params: dict[str, Any], shape: Shape, x: Any, indices: Any) -> Wire:
-    """The forms that indexing takes: a stretch of an axis, some places of it, or a place of its own for each row."""
+    """The forms of indexing: a slice of an axis, some indices of it, or one index for each row."""
     numbers, (before, places) = params["dimension_numbers"], params["sizes_of_all"]
     if len(numbers.start_index_map) != 1:
-        raise refuse("it looks numbers up along several axes at once")
+        raise refuse("it gathers along several axes at once")
     (axis,) = numbers.start_index_map
     if not numbers.collapsed_slice_dims:
         if isinstance(indices, Wire) or len(places) != 1:
-            raise refuse("it reads a stretch whose beginning depends on the observation")
+            raise refuse("it reads a slice whose start depends on the observation")
         first = int(np.asarray(indices)[0])
         return write.emit("Slice", x, *map(write.numbers, (first, first + int(params["slice_sizes"][axis]), axis, 1)))
     if isinstance(indices, Wire):
@@ -172,16 +172,16 @@ def _gather(write: Writer, params: dict[str, Any], shape: Shape, x: Any, indices
         return write.emit("GatherElements", x, write.emit("Expand", indices, write.sizes(sizes)), axis=axis)
     length = len(places) - 1
     if tuple(numbers.offset_dims) != tuple(i for i in range(len(shape)) if not axis <= i < axis + length):
-        raise refuse("it moves the axes of what it looks up")
+        raise refuse("it moves the axes of what it gathers")
     return write.emit("Gather", x, indices, axis=axis)
 
 
 def _scatter(write: Writer, params: dict[str, Any], shape: Shape, x: Any, indices: Any, new: Any) -> Wire:
-    """One place of an axis replaced, the same in all rows."""
+    """Replace one index of an axis, the same in all rows."""
     numbers = params["dimension_numbers"]
     axes = tuple(numbers.inserted_window_dims)
     if isinstance(indices, Wire) or len(axes) != 1 or tuple(numbers.scatter_dims_to_operand_dims) != axes:
-        raise refuse("it writes to places that depend on the observation")
+        raise refuse("it writes to indices that depend on the observation")
     axis, place = axes[0], int(np.asarray(indices)[0])
     before = write.emit("Slice", x, *map(write.numbers, (0, place, axis, 1)))
     after = write.emit("Slice", x, *map(write.numbers, (place + 1, int(shape[axis]), axis, 1)))
@@ -213,7 +213,7 @@ RULES: dict[str, Rule] = {
 
 
 def translate(write: Writer, name: str, params: dict[str, Any], shape: Shape, operands: list[Any]) -> Any:
-    """What an operation becomes; `params` also has `sizes_of_all`, the shapes of the operands."""
+    """Translate an operation; `params` also has `sizes_of_all`, the shapes of the operands."""
     params = {**params, "sizes_before": params["sizes_of_all"][0] if params["sizes_of_all"] else ()}
     if name in ELEMENTWISE:
         return write.emit(ELEMENTWISE[name], *operands)

@@ -1,4 +1,4 @@
-"""A policy as a service answers from it: by onnxruntime, with the distance of each observation to the data."""
+"""A policy ready to be served: run by onnxruntime, with the distance of each observation to the data."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from waypost.training.compilation import keep_programs
 from waypost.types import Floats
 
 REFERENCE = 10_000
-"""Recorded observations that distances are measured to."""
+"""Number of recorded observations to which distances are measured."""
 TRIED = 100
-"""Observations on which the service's copy is compared with the agent."""
+"""Number of observations on which the service's copy is compared with the agent."""
 USUAL = 0.95
 """The share of recorded observations whose nearest other one lies within distance 1."""
 
 
 class Distance:
-    """How far an observation is from the recorded ones, in units of how far these are from each other.
+    """The distance from an observation to the nearest recorded one, relative to the distances between these.
 
-    Columns are divided by their standard deviations. At 1 or less an observation is as near to the data as 95 % of
-    the data are.
+    Columns are divided by their standard deviations. At 1 or less, an observation is as close to the data as 95 % of
+    the data are to each other.
     """
 
     def __init__(self, observations: Floats):
@@ -41,7 +41,7 @@ class Distance:
         self.scale = np.where(std > 0, std, 1.0)
         self.tree = cKDTree(observations / self.scale)
         apart = self.tree.query(observations[:1000] / self.scale, k=2)[0][:, 1]
-        # Where rows repeat each other nothing is near enough; any real distance counts as far then.
+        # If rows repeat each other the unit would be 0; any real distance then counts as far.
         self.unit = max(float(np.quantile(apart, USUAL)), 1e-6)
 
     def __call__(self, observations: Floats) -> Floats:
@@ -57,14 +57,14 @@ class Served:
     about: dict[str, Any]
     """Its metadata."""
     distance: Distance | None
-    """None where the data are not there."""
+    """None if the data are not available."""
     stamp: Any
-    """What the files were like when it was read."""
+    """`stamp_of` its files when it was read."""
     note: str
     seconds: float
     """How long it took to load."""
     noise_size: int = 0
-    """Random numbers that an action takes."""
+    """Random numbers that an action needs."""
     in_words: Callable[[Any], dict[str, Any]] | None = None
     """A mixed action by the names of its columns, with its choices as the log has them."""
 
@@ -73,7 +73,7 @@ class Served:
         return tuple(self.about["columns"])
 
     def answer(self, observations: Floats) -> dict[str, np.ndarray]:
-        """Action and, where the agent has them, waypoint and value; and the distance to the data."""
+        """Action and, if available, waypoint, value and distance to the data."""
         given = {"observation": observations}
         if self.noise_size:
             given["noise"] = np.random.default_rng().standard_normal((len(observations), self.noise_size), np.float32)
@@ -82,7 +82,7 @@ class Served:
 
 
 def stamp_of(run: Path) -> tuple[Any, ...]:
-    """What changes when a policy is replaced, as far as the disk tells."""
+    """Names, times and sizes of a policy's files; they change when it is replaced."""
     folder = run / "policy" if (run / "policy").is_dir() else run
     files = [*sorted(folder.glob("*.safetensors")), folder / "policy.json"]
     stats = [(file.name, file.stat()) for file in files]
@@ -90,20 +90,20 @@ def stamp_of(run: Path) -> tuple[Any, ...]:
 
 
 def load_served(run: Path, seed: int | None = None, data: Any = None) -> Served:
-    """The policy of a run directory, once its copy is certain to do what the agent does."""
+    """The policy of a run directory, after checking that its copy acts like the agent."""
     begun = time.monotonic()
     keep_programs()
     stamp = None
-    with suppress(OSError):  # said better where it is read
+    with suppress(OSError):  # loading it gives a better error
         stamp = stamp_of(run)
     policy, folder = chosen(run, seed)
     size, generator = policy.spec.observation_size, np.random.default_rng(0)
-    # Noise is drawn here from normal distributions; that of choices is another.
+    # The service draws normal noise; discrete choices need another distribution.
     normal = policy.agent.noise_size and not any(policy.spec.action_counts)
     if policy.agent.remembers and not normal:
         raise WaypostError(
-            f"{run}: a {policy.algorithm} agent remembers its episode, and a service does not know which request "
-            "belongs to which; `waypost export` writes it with its memory as inputs and outputs"
+            f"{run}: a {policy.algorithm} agent has memory, and a service cannot tell which request belongs to which "
+            "episode; use `waypost export`, which writes the memory as inputs and outputs"
         )
     known = recorded(folder, data, policy.spec, REFERENCE, generator)
     graph = trace(policy.agent, size)

@@ -2,13 +2,13 @@
 
     POST /act      {"observation": [[...], ...]} -> {"action": [...], "waypoint": ..., "value": ..., "distance": ...}
                    and for mixed actions {"named_action": [{"valve": "open", "heater": 41.5}, ...]}
-    GET  /health   whether it answers, from which policy
-    GET  /metrics  counts and times, as Prometheus reads them
+    GET  /health   status and current policy
+    GET  /metrics  counts and times, in Prometheus' format
     GET  /about    columns, bounds, inputs and outputs
-    POST /reload   read the policy's files again now
+    POST /reload   load the policy's files again now
 
-A policy that is replaced on disk is read in a thread and takes over between two requests. Those under way are answered
-by the one they began with.
+A policy that is replaced on disk is loaded in a thread and takes over between two requests. Open requests are answered
+by the policy they started with.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from waypost.shipping.served import Served, load_served, stamp_of
 LARGEST_QUESTION = 8 << 20
 """Bytes."""
 AT_ONCE = 16
-"""Observations up to which handing a question to a thread would take longer than answering it."""
+"""Up to this many observations, answering a request takes less time than handing it to a thread."""
 log = logging.getLogger("waypost.serve")
 
 
 class Service:
-    """The policy that answers now, and what has happened so far."""
+    """The current policy, and the counts of its requests."""
 
     def __init__(self, run: Path, seed: int | None = None, data: Any = None, reload_seconds: float = 1.0):
         if not reload_seconds >= 0:
@@ -51,7 +51,7 @@ class Service:
         self.policy = self.load()
         self.metrics = Metrics()
         self.failure = ""
-        """Why the files that are there now could not be taken over."""
+        """Why the current files could not be loaded."""
         self.seen = self.policy.stamp
         self.reading = asyncio.Lock()
 
@@ -77,7 +77,7 @@ class Service:
             else:
                 said = await run_in_threadpool(policy.answer, observations)
             if not all(np.isfinite(values).all() for values in said.values()):
-                raise BadQuestion("observation is so large that the policy's numbers overflow")
+                raise BadQuestion("observation is so large that the policy's outputs overflow")
             rows = len(observations)
             self.metrics.far += int((said.get("distance", np.zeros(0)) > 1.0).sum())
             answer: dict[str, Any] = {name: values.tolist() for name, values in said.items()}
@@ -89,10 +89,10 @@ class Service:
         except BadQuestion as error:
             response = JSONResponse({"error": error.reason, "column": error.column}, error.status)
         except ClientDisconnect:
-            response = JSONResponse({"error": "the question broke off"}, 400)
+            response = JSONResponse({"error": "the request was cut off"}, 400)
         except Exception:
-            log.exception("a question could not be answered")
-            response = JSONResponse({"error": "the policy could not answer; the server's log says why"}, 500)
+            log.exception("a request could not be answered")
+            response = JSONResponse({"error": "the policy could not answer; see the server's log"}, 500)
         self.metrics.count(response.status_code, rows, time.perf_counter() - begun)
         return response
 
@@ -116,7 +116,7 @@ class Service:
     # -- the policy -----------------------------------------------------------------------------
 
     async def take_over(self) -> bool:
-        """Read the files again; where they hold no policy that acts, the one there is stays."""
+        """Load the files again; if they hold no working policy, the current one stays."""
         async with self.reading:
             try:
                 self.seen = await run_in_threadpool(stamp_of, self.run)
@@ -124,7 +124,7 @@ class Service:
             except (WaypostError, OSError) as error:
                 self.failure = " ".join(str(error).split())
                 self.metrics.failed_reloads += 1
-                log.warning("the new policy was not taken over: %s", self.failure)
+                log.warning("the new policy could not be loaded: %s", self.failure)
                 return False
             self.failure = ""
             self.metrics.reloads += 1
@@ -133,7 +133,7 @@ class Service:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(self.reload_seconds)
-            with suppress(OSError):  # in the middle of being replaced
+            with suppress(OSError):  # the files are being replaced
                 if await run_in_threadpool(stamp_of, self.run) != self.seen:
                     await self.take_over()
 
@@ -150,10 +150,10 @@ class Service:
 
 
 async def _body(request: Request) -> bytes:
-    """The whole question, if it is not too large."""
+    """The whole request, if it is not too large."""
     content = bytearray()
     async for part in request.stream():
         content += part
         if len(content) > LARGEST_QUESTION:
-            raise BadQuestion(f"has more than {LARGEST_QUESTION} bytes", status=413)
+            raise BadQuestion(f"must have at most {LARGEST_QUESTION} bytes", status=413)
     return bytes(content)

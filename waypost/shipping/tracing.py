@@ -1,8 +1,8 @@
-"""The graph of an agent's acting, taken from the code that acts.
+"""The graph of an agent, traced from the code that acts.
 
-JAX records what `act`, `value` and `guide` do with a batch of unknown size. What does not depend on the observation
-is computed here, once: bounds, transposed weights, the fixed noise of agents that take the best of several samples.
-The rest is translated, operation by operation. An algorithm needs no code of its own to be exported.
+JAX traces `act`, `value` and `guide` on a batch of unknown size. Everything that does not depend on the observation is
+computed here, once: bounds, transposed weights, the fixed noise of agents that take the best of several samples. The
+rest is translated, operation by operation. An algorithm needs no code of its own to be exported.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ EPSILON = 1e-5
 """Of `LayerNorm`."""
 MEMORY = "memory"
 NEXT = "next_"
-"""What the name of a memory output begins with; the rest is the name of the input it is for."""
+"""Prefix of the name of a memory output; the rest is the name of its input."""
 Answers = dict[str, Any]
 
 
 class NamedLinear(eqx.Module):
-    """A layer whose place in the agent is written into the recording, as the name of a function."""
+    """A layer whose place in the agent appears in the trace, as the name of a function."""
 
     layer: Linear
     place: str = eqx.field(static=True)
@@ -60,7 +60,7 @@ class NamedLayerNorm(eqx.Module):
 
 
 def named(agent: Agent) -> Agent:
-    """The agent with its layers under their names: what is recorded then shows them as wholes."""
+    """The agent with named layers, so that the trace keeps each of them whole."""
 
     def changed(path: Any, part: Any) -> Any:
         place = jax.tree_util.keystr(path, simple=True, separator=".")
@@ -72,7 +72,7 @@ def named(agent: Agent) -> Agent:
 
 
 def start_of(agent: Agent, episodes: int, size: int) -> tuple[Memory, bool]:
-    """What is remembered at first, and whether the agent knows it alone; otherwise it must be told a goal."""
+    """The initial memory, and whether the agent can start without a goal."""
     try:
         return agent.start(episodes), True
     except WaypostError:
@@ -80,15 +80,15 @@ def start_of(agent: Agent, episodes: int, size: int) -> tuple[Memory, bool]:
 
 
 def earns(agent: Agent) -> bool:
-    """Whether the agent must be told what its last action earned."""
+    """Whether the agent needs the reward of its last action."""
     return type(agent).receive is not Agent.receive
 
 
 def answers(agent: Agent, given: Answers) -> Answers:
-    """All an agent says to an observation: what it does, and where it can say it where it goes and how good that is.
+    """All outputs of an agent for observations: action and, if available, waypoint and value.
 
-    `given` holds `observation` and, for agents that remember, `memory` and perhaps `reward`, which the last action
-    earned; the first step's is 0. Agents whose actions have noise are given that instead of a memory.
+    `given` holds `observation` and, for agents with memory, `memory` and perhaps `reward`, that of the last action (0
+    at the first step). Agents with random actions get `noise` instead of a memory.
     """
     observations, memory = given["observation"], given.get(MEMORY, ())
     if "reward" in given:
@@ -107,7 +107,7 @@ def answers(agent: Agent, given: Answers) -> Answers:
 
 
 def flat(named_values: Answers) -> Answers:
-    """Inputs or outputs with what is remembered as single arrays: memory, or memory.observations, memory.time."""
+    """Inputs or outputs with the memory as single arrays: memory, or memory.observations, memory.time."""
     single = {name: value for name, value in named_values.items() if name != MEMORY}
     leaves, _ = jax.tree_util.tree_flatten_with_path(named_values.get(MEMORY, ()))
     for path, leaf in leaves:
@@ -117,7 +117,7 @@ def flat(named_values: Answers) -> Answers:
 
 
 def inputs_of(agent: Agent, size: int) -> Answers:
-    """What the agent must be given in one step, for one episode, as it is at the first step."""
+    """The agent's inputs at the first step of one episode."""
     given: Answers = {"observation": np.zeros((1, size), np.float32)}
     if agent.noise_size:
         return {**given, "noise": np.zeros((1, agent.noise_size), np.float32)}
@@ -136,7 +136,7 @@ def trace(agent: Agent, size: int) -> Graph:
     write = Writer()
     asked = flat(given)
     wires: dict[str, Wire] = {}
-    # The observation first, whatever the order of names: the size of the batch is read from it.
+    # The observation comes first: the size of the batch is read from it.
     for name in sorted(asked, key=lambda name: name != "observation"):
         wires[name] = write.input(Tensor(name, _sizes(asked[name].shape), np.dtype(asked[name].dtype).name))
     leaves = [wires[_input_name(path)] for path, _ in jax.tree_util.tree_flatten_with_path(given)[0]]
@@ -156,14 +156,14 @@ def trace(agent: Agent, size: int) -> Graph:
 
 
 def _recorded(agent: Agent, given: Answers) -> tuple[Any, Any]:
-    """What the agent does with a batch of unknown size, and the shapes of what it says."""
+    """The trace of an agent on a batch of unknown size, and the shapes of its outputs."""
     try:
         return jax.make_jaxpr(lambda given: answers(named(agent), given), return_shape=True)(given)
     except WaypostError:
         raise
-    except Exception as error:  # JAX has many for code that asks how many rows there are
+    except Exception as error:  # JAX raises many kinds for code that needs the number of rows
         reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise primitives.refuse(f"it needs the number of observations to be known ({reason})") from error
+        raise primitives.refuse(f"it needs to know the number of observations ({reason})") from error
 
 
 def _input_name(path: Any) -> str:
@@ -175,13 +175,13 @@ def _sizes(shape: tuple[Any, ...]) -> tuple[Size, ...]:
 
 
 class _Translation:
-    """A recording as operators."""
+    """Turns a trace into operators."""
 
     def __init__(self, write: Writer):
         self.write = write
 
     def all(self, recorded: Jaxpr, constants: Any, given: list[Any]) -> list[Any]:
-        """What a recorded function gives: wires, and arrays where the observation does not matter."""
+        """The outputs of a traced function: wires, or arrays where the observation does not matter."""
         known: dict[Any, Any] = dict(zip((*recorded.constvars, *recorded.invars), (*constants, *given), strict=True))
 
         def value(variable: Any) -> Any:
