@@ -38,11 +38,12 @@ from waypost.training.defaults import fitted
 from waypost.training.plan import plan
 
 RESULTS = Path(__file__).parents[1] / "results" / "development"
-ROWS = {"noisy-expert": 5_000, "mixed": 20_000, "poor": 9_000}
-LARGE = {"motor-mixed": 200_000}
+ROWS = {"noisy-expert": 5_000, "mixed": 20_000, "poor": 5_000, "large": 200_000}
 PLANT = "tank-plant"
 """The log of examples/tank, as its own script writes it: gaps, empty cells, a file for each day."""
-SETS = [PLANT, *(f"{task}-{quality}" for task in TASKS for quality in QUALITIES)]
+LARGE = "motor-large"
+"""The mixed one with the most rows."""
+SETS = [PLANT, *(f"{task}-{quality}" for task in TASKS for quality in QUALITIES), LARGE]
 OURS = ("por", "waypoint")
 OTHERS = ("iql", "bc10", "td3bc", "cql-discrete")
 SEEDS = (100, 101)
@@ -72,8 +73,9 @@ def write_set(name: str, folder: Path, rows: int | None = None, seed: int = 0) -
         columns = waypost.Columns(**roles, terminals="trip", episode="batch", time="time")
         trips = sum(line.endswith(",1") for file in folder.glob("*.csv") for line in file.read_text().splitlines())
         return Log(task, f"{folder}/*.csv", columns, found, trips / 144)
-    recorded = record(task, quality, rows or LARGE.get(name, ROWS[quality]), seed)
-    write_log(task, recorded, folder / "log.csv")
+    rows = rows or ROWS[quality]
+    recorded = record(task, "mixed" if name == LARGE else quality, rows, seed)
+    write_log(task, recorded, rows, folder / "log.csv")
     columns = waypost.Columns(**roles, terminals="ended", episode="episode", choices=task.choices or None)
     returns = np.concatenate([each.returns for each in recorded])
     ended = sum(int(each.ended.sum()) for each in recorded)

@@ -304,7 +304,7 @@ def simulate(
 
 
 def record(task: Task, quality: str, rows: int, seed: int) -> list[Episodes]:
-    """About so many rows, a few episodes at a time."""
+    """So many rows or a few more, some episodes at a time."""
     rng, found, done = np.random.default_rng(seed), [], 0
     together = max(5, min(50, rows // task.limit // 4))
     while done < rows:
@@ -314,16 +314,14 @@ def record(task: Task, quality: str, rows: int, seed: int) -> list[Episodes]:
     return found
 
 
-def write_log(task: Task, recorded: Sequence[Episodes], file: Path) -> None:
-    """A CSV file with a row for each step: names of columns, the number of the episode, a reward and the end."""
+def write_log(task: Task, recorded: Sequence[Episodes], rows: int, file: Path) -> None:
+    """A CSV file of so many rows: the number of the episode, named columns, a reward and whether the task ended."""
     lines = [",".join(("episode", *task.names, *task.actions, "reward", "ended"))]
-    episode = 0
-    for found in recorded:
-        for each in range(found.running.shape[1]):
-            for row in np.flatnonzero(found.running[:, each]):
-                numbers = [*found.observations[row, each], *np.atleast_1d(found.actions[row, each])]
-                cells = [f"{number:.7g}" for number in (*numbers, found.rewards[row, each])]
-                lines.append(",".join((str(episode), *cells, str(int(found.ended[row, each])))))
-            episode += 1
+    places = ((found, each) for found in recorded for each in range(found.running.shape[1]))
+    for episode, (found, each) in enumerate(places):
+        for row in np.flatnonzero(found.running[:, each]):
+            numbers = [*found.observations[row, each], *np.atleast_1d(found.actions[row, each])]
+            cells = [f"{number:.7g}" for number in (*numbers, found.rewards[row, each])]
+            lines.append(",".join((str(episode), *cells, str(int(found.ended[row, each])))))
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("\n".join(lines) + "\n")
+    file.write_text("\n".join(lines[: rows + 1]) + "\n")

@@ -36,9 +36,9 @@ def test_a_seed_gives_the_same_log_byte_for_byte(tmp_path: Path) -> None:
     first, again, other = (Path(log.files).read_bytes() for log in logs)
     assert first == again != other
     data = waypost.load(logs[0].files, logs[0].columns)
-    assert 300 <= len(data) < 2000
+    assert len(data) == 300
     assert data.observation_names == simulators.Motor.names
-    assert np.isclose(data.episode_returns.mean(), logs[0].mean_return, rtol=1e-4)
+    assert logs[0].mean_return < -50
 
 
 def test_a_training_leaves_a_result_that_is_read_until_settings_change(
