@@ -22,8 +22,10 @@ RIDGE = 1e-6
 """Part of a column's variance in one step that is always taken to be there: a column may never change."""
 
 
-FAR, NEAR = 25, 5
+FAR, NEAR = 25, 10
 """Steps ahead that are looked where something is slow, and where nothing is."""
+STEADY = 0.6
+"""How steadily something must drift to be still on its way that far ahead: what swings slowly turns around."""
 EPISODE_SHARE = 4
 """No more steps ahead than an episode of the usual length has, divided by this."""
 
@@ -39,7 +41,8 @@ def horizon_for(dataset: Dataset, std: np.ndarray, drift: float, known: bool) ->
     far = min(FAR, most)
     if known:
         return far
-    directions, _ = slow_directions(waypoints(dataset.without_rewards(), far, far, 1.0), std, far, drift)
+    steady = max(drift, STEADY)
+    directions, _ = slow_directions(waypoints(dataset.without_rewards(), far, far, 1.0), std, far, steady)
     return far if directions.shape[1] else min(NEAR, most)
 
 
