@@ -2,7 +2,7 @@
 
     python scripts/development.py                          # trains what results/development lacks, then the table
     python scripts/development.py --sets tank-poor motor-mixed --algorithms por waypoint bc --seeds 100 101
-    python scripts/development.py --table                  # only the table, from what is there
+    python scripts/development.py --table                  # only the table, from what is there; docs/defaults.md has it
 
 Each set is a log that a controller wrote (`simulators.py`). Algorithms are trained on it with nothing but the names of
 its columns, and act in the simulator afterwards. Each training leaves a small JSON file, which is read the next time
@@ -37,7 +37,10 @@ from waypost.files import write_json, write_text
 from waypost.training.defaults import fitted
 from waypost.training.plan import plan
 
-RESULTS = Path(__file__).parents[1] / "results" / "development"
+ROOT = Path(__file__).parents[1]
+RESULTS, PAGE = ROOT / "results" / "development", ROOT / "docs" / "defaults.md"
+BEGIN, END = "<!-- the table: begin -->\n", "<!-- the table: end -->\n"
+"""Where the page has the table."""
 ROWS = {"noisy-expert": 5_000, "mixed": 20_000, "poor": 5_000, "large": 200_000}
 PLANT = "tank-plant"
 """The log of examples/tank, as its own script writes it: gaps, empty cells, a file for each day."""
@@ -47,6 +50,8 @@ SETS = [PLANT, *(f"{task}-{quality}" for task in TASKS for quality in QUALITIES)
 OURS = ("por", "waypoint")
 OTHERS = ("iql", "bc10", "td3bc", "cql-discrete")
 SEEDS = (100, 101)
+REPORTED = (0, 1, 2, 3, 4)
+"""Seeds that nothing was chosen on; only the plant's log is trained on with them."""
 EPISODES = 100
 SHARE = 0.1
 """Of the way from random actions to the good controller: a difference that matters."""
@@ -218,6 +223,29 @@ def rows_of(out: Path, seeds: Sequence[int]) -> list[dict[str, str]]:
     return lines
 
 
+def plant_rows(out: Path) -> list[dict[str, str]]:
+    """Each reported seed on the plant's log: a third of the way to the tuned controller, and no more trips."""
+    lines = []
+    for algorithm in OURS:
+        for seed in REPORTED:
+            found = _read(out / PLANT / f"{algorithm}-{seed}.json")
+            if found is not None:
+                log = json.loads((out / PLANT / "log.json").read_text("utf-8"))
+                way = (found["return"] - log["return"]) / (log["good"]["return"] - log["return"])
+                holds = way >= 1 / 3 and found["ended"] <= log["ended"]
+                line = {"set": PLANT, "algorithm": algorithm, "seed": f"{seed}", "return": f"{found['return']:.4g}"}
+                line |= {"trips": f"{found['ended']:.0%}", "of the way to the tuned PI": f"{way:.0%}"}
+                lines.append(line | {"holds": "yes" if holds else "no"})
+    return lines
+
+
+def markdown(lines: Sequence[dict[str, str]], hidden: Sequence[str] = ()) -> str:
+    """The first and the last column hold words."""
+    shown = [name for name in lines[0] if name not in hidden]
+    rows = [shown, ["---", *["---:"] * (len(shown) - 2), "---"], *([line[name] for name in shown] for line in lines)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
+
+
 def write_table(out: Path, seeds: Sequence[int]) -> str:
     """table.csv and table.md; the text of the latter."""
     lines = rows_of(out, seeds)
@@ -228,11 +256,17 @@ def write_table(out: Path, seeds: Sequence[int]) -> str:
     writer.writeheader()
     writer.writerows(lines)
     write_text(out / "table.csv", sheet.getvalue())
-    shown = [name for name in lines[0] if name != "alarms"]
-    rows = [shown, ["---", *["---:"] * (len(shown) - 2), "---"], *([line[name] for name in shown] for line in lines)]
-    text = "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
+    text, reported = markdown(lines, hidden=("alarms",)), plant_rows(out)
+    if reported:
+        text += "\n" + markdown(reported)
     write_text(out / "table.md", text)
     return text
+
+
+def put_into(page: Path, text: str) -> None:
+    """In place of the table that was there."""
+    before, rest = page.read_text("utf-8").split(BEGIN)
+    write_text(page, before + BEGIN + text + END + rest.split(END)[1])
 
 
 def main() -> None:
@@ -245,7 +279,10 @@ def main() -> None:
     asked = parser.parse_args()
     for name in () if asked.table else asked.sets:
         train_on(name, asked.algorithms, asked.seeds, asked.out)
-    print(write_table(asked.out, asked.seeds))
+    text = write_table(asked.out, asked.seeds)
+    if asked.out == RESULTS and asked.table:
+        put_into(PAGE, text)
+    print(text)
 
 
 if __name__ == "__main__":

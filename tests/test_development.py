@@ -97,3 +97,22 @@ def test_the_error_of_two_seeds_that_differ_is_that_of_their_means(tmp_path: Pat
     assert development.score(tmp_path, "por", (0, 1, 2)) == (20.0, pytest.approx(10.0), 2, ("policy",))
     assert development.score(tmp_path, "por", (0,)) == (10.0, 1.0, 1, ())
     assert development.score(tmp_path, "iql", (0,)) is None
+
+
+def test_the_plants_log_has_a_goal_of_its_own(tmp_path: Path) -> None:
+    folder = tmp_path / development.PLANT
+    folder.mkdir()
+    log = {"return": -250.0, "ended": 0.06, "rows": 9, "good": {"return": -70.0}, "random": {"return": -400.0}}
+    (folder / "log.json").write_text(json.dumps(log))
+    for seed, (earned, ended) in enumerate([(-189.0, 0.0), (-191.0, 0.0), (-100.0, 0.07)]):
+        found = {"return": earned, "error": 1.0, "ended": ended, "alarms": []}
+        (folder / f"waypoint-{seed}.json").write_text(json.dumps(found))
+    assert [row["holds"] for row in development.plant_rows(tmp_path)] == ["yes", "no", "no"]
+    page = tmp_path / "page.md"
+    page.write_text(f"above\n{development.BEGIN}earlier\n{development.END}below\n")
+    development.put_into(page, development.write_table(tmp_path, [0]))
+    text = page.read_text()
+    assert text.startswith("above\n")
+    assert text.endswith("below\n")
+    assert "| tank-plant | waypoint | 2 | -100 | 7% | 83% | no |" in text
+    assert "earlier" not in text
