@@ -56,7 +56,8 @@ class Gym:
 class Motor:
     """A direct-current motor that turns a shaft to an angle: volts in, degrees, rpm and ampere out, every 20 ms.
 
-    The angle that is wanted changes once a second. More than 18 A trip the drive, which ends the episode and costs 400.
+    The angle that is wanted changes once a second; the shaft has stops at 180 degrees. More than 18 A trip the drive,
+    which ends the episode and costs 400.
     """
 
     names, actions = ("angle_deg", "speed_rpm", "current_a", "wanted_deg"), ("voltage_v",)
@@ -82,9 +83,11 @@ class Motor:
             friction = self.drag * self.speed + self.dry * np.tanh(self.speed)
             self.speed = self.speed + short / self.inertia * (self.torque * self.current - friction - self.load)
             self.angle = self.angle + np.degrees(short * self.speed)
+            self.speed = np.where(np.abs(self.angle) < 180, self.speed, 0.0)
+            self.angle = np.clip(self.angle, -180, 180)
             peak = np.maximum(peak, np.abs(self.current))
         trips = (peak > 18) & self.running
-        cost = np.minimum(np.abs(self.angle - self.wanted), 90) / 30 + np.abs(volts) / 240
+        cost = np.minimum(np.abs(self.angle - self.wanted), 90) / 60 + np.abs(volts) / 240
         rewards = -(cost + 400 * trips) * self.running
         self.running &= ~trips
         self.rows += 1
