@@ -22,8 +22,10 @@ RIDGE = 1e-6
 """Share of a column's one-step variance that is added to it: a column may be constant."""
 
 
-FAR, NEAR = 25, 5
+FAR, NEAR = 25, 10
 """Steps to look ahead where something is slow, and where nothing is."""
+STEADY = 0.6
+"""How steadily something must drift to look that far ahead: what oscillates slowly turns around before."""
 EPISODE_SHARE = 4
 """Steps ahead are at most the median length of an episode divided by this."""
 
@@ -39,7 +41,8 @@ def horizon_for(dataset: Dataset, std: np.ndarray, drift: float, known: bool) ->
     far = min(FAR, most)
     if known:
         return far
-    directions, _ = slow_directions(waypoints(dataset.without_rewards(), far, far, 1.0), std, far, drift)
+    steady = max(drift, STEADY)
+    directions, _ = slow_directions(waypoints(dataset.without_rewards(), far, far, 1.0), std, far, steady)
     return far if directions.shape[1] else min(NEAR, most)
 
 

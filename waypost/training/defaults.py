@@ -12,17 +12,18 @@ from waypost.agents import algorithm
 from waypost.data.dataset import Dataset
 from waypost.training.plan import Plan
 
-FEWEST, MOST = 5_000, 100_000
+FEWEST, MOST = 3_000, 100_000
 """Updates."""
+PER_ROOT = 35
+"""Updates for each unit of the square root of the rows."""
 WIDTHS = ((10_000, 64), (100_000, 128))
 """Below so many rows, layers have so many units."""
 WIDEST = 256
 
 
 def updates_for(rows: int) -> int:
-    """About the cube root: 5 000 rows get 10 000 updates, 1 000 000 rows 50 000. In whole thousands."""
-    wanted = 10_000 * (rows / 5_000) ** 0.304
-    return 1_000 * round(min(max(wanted, FEWEST), MOST) / 1_000)
+    """By the square root: 20 000 rows get 5 000 updates, 1 000 000 rows 35 000. In whole thousands."""
+    return 1_000 * round(min(max(PER_ROOT * rows**0.5, FEWEST), MOST) / 1_000)
 
 
 def units_for(rows: int) -> int:
