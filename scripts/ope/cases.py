@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -180,15 +179,10 @@ CASES = {
             "icu-sepsis",
             lambda seed: sepsis.record(seed=seed),
             lambda seed: sepsis.record(seed=seed + 50),
-            {"bc": (300, 3_000), "bc10": (2_000,), "cql-discrete": (500, 5_000)},
+            {"bc": (300, 3_000), "bc10": (2_000,), "cql-discrete": (500, 2_000)},
             sepsis.truth,
             given=sepsis.ladder,
             settings={"env": "none"},
         ),
     )
 }
-
-
-def label(case: str, name: str) -> int:
-    """A seed of its own for what is drawn for a policy."""
-    return zlib.crc32(f"{case}/{name}".encode())

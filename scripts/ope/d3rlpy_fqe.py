@@ -2,8 +2,9 @@
 
     python scripts/ope/d3rlpy_fqe.py DATA.npz
 
-prints a line of JSON for each policy: its name and the mean value of the start states. Updates, networks and settings
-are d3rlpy's own and its defaults; observations and actions are scaled, which it does not do by itself.
+prints a line of JSON for each policy: its name and the mean value of the start states. Updates and
+networks are d3rlpy's own; settings that are not given are its defaults. Observations and actions are scaled, which it
+does not do by itself.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def evaluate(name: str, data: Arrays, settings: dict[str, Any]) -> float:
     following, first = scaled(data[f"next/{name}"]), scaled(data[f"first/{name}"])
     torch.manual_seed(0)
     rng, policy = np.random.default_rng(0), Given()
-    config = FQEConfig(gamma=settings["gamma"])
+    config = FQEConfig(**{name: value for name, value in settings.items() if name != "updates"})
     kind = DiscreteFQE if data["discrete"] else FQE
     fqe = kind(SimpleNamespace(impl=policy), config)
     fqe.create_impl(tuple(starts.shape[1:]), int(data["discrete"]) or following.shape[1])

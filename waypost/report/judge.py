@@ -122,7 +122,7 @@ def differences(judgement: Judgement) -> Figure:
 @STYLED
 def actions(judgement: Judgement) -> Figure:
     """The share of states below each distance, and below each likelihood relative to the recorded action."""
-    figure = new_figure(7.6, 3.2)
+    figure = new_figure(7.0, 3.4)
     left, right = figure.subplots(1, 2, sharey=True)
     measured = [each for each in judgement.candidates if len(each.distances)]
     for place, each in enumerate(measured[:MOST_LINES]):
@@ -132,8 +132,8 @@ def actions(judgement: Judgement) -> Figure:
             shares = np.arange(1, len(ordered) + 1) / max(len(ordered), 1)
             label = each.name if axes is left else None
             axes.plot(ordered, shares, style, color=colour, lw=1.3, label=label)
-    left.set(xlabel="distance to the nearest recorded action", ylabel="share of states", ylim=(0, 1.02))
-    right.set(xlabel="log likelihood relative to the recorded action")
+    left.set(xlabel="distance to recorded actions", ylabel="share of states", ylim=(0, 1.02))
+    right.set(xlabel="log ratio of likelihoods")
     for axes in (left, right):
         grid_lines(axes)
     _legend(figure)

@@ -8,7 +8,7 @@ import pytest
 
 from waypost.data.dataset import Dataset
 from waypost.studies.judge.bias import NOTHING, Bias, bias
-from waypost.studies.judge.judgement import estimate
+from waypost.studies.judge.judgement import Estimate, estimate, within
 
 
 @pytest.fixture(scope="module")
@@ -74,3 +74,8 @@ def test_an_interval_reaches_to_where_the_errors_point() -> None:
     assert up == pytest.approx((plain.value, plain.low, plain.high + 0.5))
     assert down == pytest.approx((plain.value, plain.low - 0.5, plain.high))
     assert estimate(members, Bias(0.0, 1.0)).low < plain.low - 1.0
+
+
+def test_an_interval_ends_where_nothing_can_be_reached() -> None:
+    assert within(Estimate(0.5, -0.2, 1.3), 0.0, 1.0) == (0.5, 0.0, 1.0)
+    assert within(Estimate(0.5, 0.2, 0.8), 0.0, 1.0) == (0.5, 0.2, 0.8)

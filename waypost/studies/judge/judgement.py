@@ -194,6 +194,11 @@ def estimate(members: Sequence[float] | Doubles, missed: Bias = NOTHING) -> Esti
     return Estimate(mean, mean + min(missed.value, 0.0) - half, mean + max(missed.value, 0.0) + half)
 
 
+def within(found: Estimate, least: float, most: float) -> Estimate:
+    """The same with an interval of what can be reached at all."""
+    return Estimate(found.value, max(found.low, min(least, found.value)), min(found.high, max(most, found.value)))
+
+
 def between(one: Judged, other: Judged) -> Difference:
     """By how much one candidate is better than the other."""
     return difference(one.members, other.members, one.bias.against(other.bias))
@@ -211,11 +216,8 @@ def difference(ones: Doubles, others: Doubles, missed: Bias = NOTHING) -> Differ
     mean, spread = float(apart.mean()), float(np.hypot(apart.std(ddof=1), missed.error))
     ends = sorted((mean, mean + missed.value))
     least = 0.0 if ends[0] < 0.0 < ends[1] else min(ends, key=abs)
-    if spread == 0.0:
-        probability = 0.5 + 0.5 * float(np.sign(least))
-    else:
-        probability = float(stdtr(len(apart) - 1, least / spread))
-    return Difference(*estimate(apart, missed), probability)
+    far = least / spread if spread else np.inf * np.sign(least) if least else 0.0
+    return Difference(*estimate(apart, missed), float(stdtr(len(apart) - 1, far)))
 
 
 def percentiles(value: float, resamples: Doubles) -> Estimate:

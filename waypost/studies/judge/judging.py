@@ -20,7 +20,7 @@ from waypost.errors import WaypostError
 from waypost.schema import conform
 from waypost.studies.judge.bias import Bias, bias
 from waypost.studies.judge.evaluators import Evaluation, evaluate
-from waypost.studies.judge.judgement import DATA, Judged, Judgement, difference, estimate, percentiles
+from waypost.studies.judge.judgement import DATA, Judged, Judgement, difference, estimate, percentiles, within
 from waypost.studies.judge.likelihood import Behaviour
 from waypost.studies.judge.robust import Robust, clone, doubly_robust, log_ratios
 from waypost.studies.judge.support import Neighbourhood
@@ -117,7 +117,7 @@ def judge(
         judged.append(
             replace(
                 known,
-                value=estimate(values, missed),
+                value=within(estimate(values, missed), *evaluation.value_range),
                 gain=difference(values, own, missed.against(own_bias)),
                 robust=percentiles(check.value, check.resamples) if check.steps else None,
                 robust_steps=check.steps,
@@ -142,9 +142,12 @@ def judge(
 
 
 def ranked(judged: Sequence[Judged]) -> tuple[Judged, ...]:
-    """Best first by the lower end of the interval; those nobody can tell about last and without a rank."""
+    """Best first by the lower end of the interval, then by the value; those nobody can tell about last, without a rank.
+
+    Lower ends are the same where several intervals end at the least that can be reached.
+    """
     told = [each for each in judged if each.value is not None]
-    order = sorted(told, key=lambda each: -each.value.low if each.value else 0.0)
+    order = sorted(told, key=lambda each: (-each.value.low, -each.value.value) if each.value else (0.0, 0.0))
     places = [replace(each, rank=place) for place, each in enumerate(order, 1)]
     return (*places, *(each for each in judged if each.value is None))
 
