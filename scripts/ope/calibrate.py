@@ -32,8 +32,14 @@ from waypost.training.policy import Policy
 from waypost.training.replay import candidate
 
 ROOT = Path(__file__).resolve().parents[2]
-OTHER = {"gamma": DISCOUNT, "updates": 3_000, "learning_rate": 1e-3, "target_update_interval": 20}
-"""Of d3rlpy's FQE: as many updates, and as fast, as judge's; by its defaults it would need ten times as many."""
+OTHER = {
+    "gamma": DISCOUNT,
+    "updates": 3_000,
+    "hidden": [64, 64],
+    "learning_rate": 1e-3,
+    "target_update_interval": 20,
+}
+"""Of d3rlpy's FQE: sizes and rates of judge's, as many updates; by its defaults it would need ten times as many."""
 EVALUATORS = {"members": 6, "steps": 3_000}
 """Of judge: fewer and shorter than by default, or the tasks would take hours."""
 PARTS = ("judge", "d3rlpy")

@@ -17,6 +17,7 @@ from typing import Any
 import d3rlpy
 import numpy as np
 import torch
+from d3rlpy.models import VectorEncoderFactory
 from d3rlpy.ope import FQE, DiscreteFQE, FQEConfig
 from d3rlpy.torch_utility import TorchMiniBatch
 
@@ -62,7 +63,12 @@ def evaluate(name: str, data: Arrays, settings: dict[str, Any]) -> float:
     following, first = scaled(data[f"next/{name}"]), scaled(data[f"first/{name}"])
     torch.manual_seed(0)
     rng, policy = np.random.default_rng(0), Given()
-    config = FQEConfig(**{name: value for name, value in settings.items() if name != "updates"})
+    config = FQEConfig(
+        gamma=settings["gamma"],
+        learning_rate=settings["learning_rate"],
+        target_update_interval=settings["target_update_interval"],
+        encoder_factory=VectorEncoderFactory(settings["hidden"]),
+    )
     kind = DiscreteFQE if data["discrete"] else FQE
     fqe = kind(SimpleNamespace(impl=policy), config)
     fqe.create_impl(tuple(starts.shape[1:]), int(data["discrete"]) or following.shape[1])
