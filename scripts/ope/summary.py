@@ -48,9 +48,13 @@ ESTIMATORS: dict[str, tuple[Callable[[Row], bool], Callable[[Row], float | None]
 
 
 def measures(task: str, rows: Sequence[Row], estimator: str) -> Row:
-    """One line of the table. Regret is a share of the range of true values, against the best of all policies."""
+    """One line of the table. Regret is a share of the range of true values, against the best of all policies.
+
+    An estimator that has not been asked about all of its policies yet gets no numbers.
+    """
     chosen, value_of, rank_by = ESTIMATORS[estimator]
-    some = [row for row in rows if chosen(row) and value_of(row) is not None]
+    asked = [row for row in rows if chosen(row)]
+    some = asked if all(value_of(row) is not None for row in asked) else []
     truth = np.array([row["true"] for row in rows])
     span = float(truth.max() - truth.min())
     found: Row = {"task": task, "estimator": estimator, "policies": len(rows), "told": len(some)}
