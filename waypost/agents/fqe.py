@@ -14,7 +14,7 @@ same for all candidates, so candidates can be compared within each member.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -101,14 +101,22 @@ def discounted_to_go(dataset: Dataset, discount: float) -> np.ndarray:
 def reachable(dataset: Dataset, discount: float) -> tuple[float, float]:
     """The smallest and the largest return that rewards in the recorded range allow.
 
-    An episode may end after one step if the data have terminals; otherwise it goes on for ever or, with a discount of
-    1, for as long as the longest recorded one.
+    The reward of a terminal row is earned once, at the end: a prize for arriving does not add up. The others are earned
+    for ever, or with a discount of 1 for as long as the longest episode lasted.
     """
-    rewards = dataset.require("rewards")
+    rewards, over = dataset.require("rewards"), dataset.terminals
     longest = 1.0 / (1.0 - discount) if discount < 1.0 else float(dataset.episode_lengths.max())
-    shortest = 1.0 if dataset.terminals.any() else longest
-    low, high = float(rewards.min()), float(rewards.max())
-    return min(low * shortest, low * longest), max(high * shortest, high * longest)
+
+    def end(extreme: Callable[..., float]) -> float:
+        """The most or the least. Ending after n steps lies between ending at once and as late as possible."""
+        lasting = 0.0 if over.all() else float(extreme(rewards[~over]))
+        if not over.any():
+            return lasting * longest
+        prize = float(extreme(rewards[over]))
+        late = (prize + lasting * (longest - 1.0),) if discount == 1.0 else ()
+        return extreme((prize, *(() if over.all() else (lasting * longest,)), *late))
+
+    return end(min), end(max)
 
 
 class Evaluator(Agent):

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from waypost.figures import INK, STYLED, grid_lines, new_axes, step_axis
+from waypost.figures import INK, STYLED, grid_lines, new_axes, new_figure, step_axis
 from waypost.files import write_json, write_text
 from waypost.report.page import Picture, picture, template
 from waypost.studies.judge.judgement import HEADER, Difference, Estimate, Judged, Judgement, as_csv, cells, notes
@@ -16,6 +16,8 @@ from waypost.studies.judge.judgement import HEADER, Difference, Estimate, Judged
 REFERENCE = "#d55e00"
 ROBUST = "#009e73"
 COLOURS = (INK, "#009e73", "#7b3294", "#b8860b", "#cc79a7", "#595959")
+LEAST_RATIO = -20.0
+"""Where the axis of likelihoods ends: less likely is all the same."""
 MOST_LINES = 12
 """Candidates with a line of their own in a chart of curves: more cannot be told apart."""
 
@@ -72,10 +74,11 @@ def _pictures(judgement: Judgement) -> list[Picture]:
         )
     found.append(
         picture(
-            distances(judgement),
-            "Distance of each policy's actions from those recorded in similar states: the share of states below "
-            "each distance; dashed: the recorded actions themselves.",
-            "Curves of the distances of actions.",
+            actions(judgement),
+            "Share of states below each number. Left: distance of the policy's action from those recorded in similar "
+            "states. Right: how much likelier the cloned behaviour was to take it than the recorded one; farther left "
+            "is less likely. Dashed: the recorded actions themselves.",
+            "Curves of the distances and of the likelihoods of actions.",
         )
     )
     found.append(
@@ -117,16 +120,23 @@ def differences(judgement: Judgement) -> Figure:
 
 
 @STYLED
-def distances(judgement: Judgement) -> Figure:
-    """The share of states below each distance."""
-    figure, axes = new_axes(6.4, 3.4)
-    for place, each in enumerate([each for each in judgement.candidates if len(each.distances)][:MOST_LINES]):
+def actions(judgement: Judgement) -> Figure:
+    """The share of states below each distance, and below each likelihood relative to the recorded action."""
+    figure = new_figure(7.0, 3.4)
+    left, right = figure.subplots(1, 2, sharey=True)
+    measured = [each for each in judgement.candidates if len(each.distances)]
+    for place, each in enumerate(measured[:MOST_LINES]):
         colour, style = _line(each, place)
-        ordered = np.sort(each.distances)
-        axes.plot(ordered, np.arange(1, len(ordered) + 1) / len(ordered), style, color=colour, lw=1.3, label=each.name)
-    axes.set(xlabel="distance to the nearest recorded action", ylabel="share of states", ylim=(0, 1.02))
-    grid_lines(axes)
-    figure.legend(loc="outside right upper", frameon=False)
+        for axes, numbers in ((left, each.distances), (right, np.maximum(each.log_ratios, LEAST_RATIO))):
+            ordered = np.sort(numbers)
+            shares = np.arange(1, len(ordered) + 1) / max(len(ordered), 1)
+            label = each.name if axes is left else None
+            axes.plot(ordered, shares, style, color=colour, lw=1.3, label=label)
+    left.set(xlabel="distance to recorded actions", ylabel="share of states", ylim=(0, 1.02))
+    right.set(xlabel="log ratio of likelihoods")
+    for axes in (left, right):
+        grid_lines(axes)
+    _legend(figure)
     return figure
 
 
@@ -139,8 +149,15 @@ def curves(judgement: Judgement) -> Figure:
         axes.plot(judgement.steps, each.curve, style, color=colour, lw=1.3, label=each.name)
     axes.set_ylabel("value of the start states")
     step_axis(axes, float(judgement.steps[-1]))
-    figure.legend(loc="outside right upper", frameon=False)
+    _legend(figure)
     return figure
+
+
+def _legend(figure: Figure) -> None:
+    """Names as they are: a dollar sign in one is no formula."""
+    legend = figure.legend(loc="outside right upper", frameon=False)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
 
 
 def _line(each: Judged, place: int) -> tuple[str, str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from waypost.files import table
+from waypost.studies.judge.bias import NOTHING, Bias
+from waypost.studies.judge.likelihood import Likelihood
 from waypost.studies.judge.support import Distance
 from waypost.types import Doubles
 
@@ -57,8 +59,13 @@ class Judged:
     distance: Distance | None = None
     distances: Doubles = field(default_factory=lambda: np.empty(0))
     """Of the actions from the recorded ones, a number per state that was looked at."""
+    likelihood: Likelihood | None = None
+    log_ratios: Doubles = field(default_factory=lambda: np.empty(0))
+    """How much likelier the behaviour was to act so than as it did, in logarithms, in the same states."""
     members: Doubles = field(default_factory=lambda: np.empty(0))
-    """The value by each member of the ensemble."""
+    """The value by each member of the ensemble; kept, but not shown, where nobody can tell."""
+    bias: Bias = NOTHING
+    """By how much the members' mean is too low, as far as recorded rows say; the interval reaches that far."""
     curve: Doubles = field(default_factory=lambda: np.empty(0))
     """How the value settled while the evaluators learned."""
     rank: int | None = None
@@ -111,9 +118,7 @@ class Judgement:
         """Every two candidates with a value, the one of the better rank first."""
         told = [each for each in self.candidates if each.rank is not None]
         return [
-            (one.name, other.name, difference(one.members, other.members))
-            for place, one in enumerate(told)
-            for other in told[place + 1 :]
+            (one.name, other.name, between(one, other)) for place, one in enumerate(told) for other in told[place + 1 :]
         ]
 
     def words(self) -> str:
@@ -135,7 +140,7 @@ class Judgement:
         sure = f"better than what recorded the data with a probability of {_chance(best.gain)}"
         if len(self.ranked) > 1:
             second = self.ranked[1]
-            sure += f", than {second.name} with {_chance(difference(best.members, second.members))}"
+            sure += f", than {second.name} with {_chance(between(best, second))}"
         doubt = " The doubly robust check disagrees." if disagree(best) else ""
         return f"Take {best.name}: its value is {values}; {sure}.{doubt}"
 
@@ -165,10 +170,12 @@ def _record(each: Judged, discount: float) -> dict[str, Any]:
         "rank": each.rank,
         "verdict": each.verdict,
         "value": each.value._asdict() if each.value else None,
+        "bias": each.bias._asdict() if each.value else None,
         "per_step": each.value.value * (1.0 - discount) if each.value and discount < 1.0 else None,
         "gain": each.gain._asdict() if each.gain else None,
         "doubly_robust": {**each.robust._asdict(), "steps": each.robust_steps} if each.robust else None,
         "distance": asdict(each.distance) if each.distance else None,
+        "likelihood": asdict(each.likelihood) if each.likelihood else None,
         "note": each.note,
     }
 
@@ -176,27 +183,41 @@ def _record(each: Judged, discount: float) -> dict[str, Any]:
 # -- statistics ------------------------------------------------------------------------------------
 
 
-def estimate(members: Sequence[float] | Doubles) -> Estimate:
+def estimate(members: Sequence[float] | Doubles, missed: Bias = NOTHING) -> Estimate:
     """Mean of the members with an interval: their spread over the bootstraps is the standard error.
 
-    There are few members, so the quantile is Student's.
+    There are few members, so the quantile is Student's. The interval reaches as far as what the members miss would move
+    it, and is wider by how unsure that is.
     """
     numbers = np.asarray(members, np.float64)
-    half = _quantile(len(numbers)) * numbers.std(ddof=1)
-    return Estimate(float(numbers.mean()), float(numbers.mean() - half), float(numbers.mean() + half))
+    mean, half = float(numbers.mean()), _quantile(len(numbers)) * float(np.hypot(numbers.std(ddof=1), missed.error))
+    return Estimate(mean, mean + min(missed.value, 0.0) - half, mean + max(missed.value, 0.0) + half)
 
 
-def difference(ones: Doubles, others: Doubles) -> Difference:
-    """Of two candidates, member by member: what their bootstraps have in common falls out."""
+def within(found: Estimate, least: float, most: float) -> Estimate:
+    """The same with an interval of what can be reached at all."""
+    return Estimate(found.value, max(found.low, min(least, found.value)), min(found.high, max(most, found.value)))
+
+
+def between(one: Judged, other: Judged) -> Difference:
+    """By how much one candidate is better than the other."""
+    return difference(one.members, other.members, one.bias.against(other.bias))
+
+
+def difference(ones: Doubles, others: Doubles, missed: Bias = NOTHING) -> Difference:
+    """Of two candidates, member by member: what their bootstraps have in common falls out.
+
+    `missed` is by how much the difference is too low. The probability is that of the end of what it may be that is
+    nearer to no difference.
+    """
     from scipy.special import stdtr  # slow to import
 
     apart = np.asarray(ones, np.float64) - others
-    spread = apart.std(ddof=1)
-    if spread == 0.0:
-        probability = 0.5 + 0.5 * float(np.sign(apart.mean()))
-    else:
-        probability = float(stdtr(len(apart) - 1, apart.mean() / spread))
-    return Difference(*estimate(apart), probability)
+    mean, spread = float(apart.mean()), float(np.hypot(apart.std(ddof=1), missed.error))
+    ends = sorted((mean, mean + missed.value))
+    least = 0.0 if ends[0] < 0.0 < ends[1] else min(ends, key=abs)
+    far = least / spread if spread else np.inf * np.sign(least) if least else 0.0
+    return Difference(*estimate(apart, missed), float(stdtr(len(apart) - 1, far)))
 
 
 def percentiles(value: float, resamples: Doubles) -> Estimate:
@@ -220,7 +241,16 @@ def _quantile(members: int) -> float:
 
 # -- tables ----------------------------------------------------------------------------------------
 
-HEADER = ("policy", "value", "90 % interval", "gain over data", "doubly robust", "unusual actions", "verdict")
+HEADER = (
+    "policy",
+    "value",
+    "90 % interval",
+    "gain over data",
+    "doubly robust",
+    "unusual actions",
+    "unlikely actions",
+    "verdict",
+)
 
 
 def cells(each: Judged) -> list[str]:
@@ -234,6 +264,7 @@ def cells(each: Judged) -> list[str]:
         gain,
         robust,
         f"{100 * each.distance.outside:.0f} %" if each.distance else "-",
+        f"{100 * each.likelihood.unlikely:.0f} %" if each.likelihood else "-",
         each.verdict,
     ]
 
@@ -254,9 +285,8 @@ def as_csv(judgement: Judgement) -> str:
         row |= _flat("", each.value, ("value", "low", "high"))
         row |= _flat("gain_", each.gain, Difference._fields)
         row |= _flat("doubly_robust_", each.robust, Estimate._fields) | {"doubly_robust_steps": each.robust_steps}
-        distance = asdict(each.distance) if each.distance else {}
-        names = ("median", "data_median", "outside", "data_outside")
-        row |= {f"distance_{name}": distance.get(name) for name in names}
+        row |= _flat("distance_", each.distance, [one.name for one in fields(Distance)])
+        row |= _flat("likelihood_", each.likelihood, [one.name for one in fields(Likelihood)])
         rows.append(row | {"note": each.note})
     return table(list(rows[0]), rows)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from waypost.agents.bc import BCAgent
 from waypost.agents.fqe import Candidate, Config, discounted_to_go, recorded
 from waypost.data.dataset import Dataset
 from waypost.data.pipeline import Pipeline, Reading
@@ -17,8 +18,10 @@ from waypost.data.sources import load
 from waypost.envs.tasks import task as find_task
 from waypost.errors import WaypostError
 from waypost.schema import conform
+from waypost.studies.judge.bias import Bias, bias
 from waypost.studies.judge.evaluators import Evaluation, evaluate
-from waypost.studies.judge.judgement import DATA, Judged, Judgement, difference, estimate, percentiles
+from waypost.studies.judge.judgement import DATA, Judged, Judgement, difference, estimate, percentiles, within
+from waypost.studies.judge.likelihood import Behaviour
 from waypost.studies.judge.robust import Robust, clone, doubly_robust, log_ratios
 from waypost.studies.judge.support import Neighbourhood
 from waypost.training.compilation import keep_programs
@@ -87,28 +90,39 @@ def judge(
     dataset = _some(_data(found, data, columns or Columns(), pipeline or Pipeline()), rows, seed)
     _check(dataset, found)
     candidates, refused = _candidates(found, dataset)
-    near = Neighbourhood(dataset, seed)
+    near, clones = Neighbourhood(dataset, seed), clone(dataset, min(steps, 3_000), seed)
+    behaviour = Behaviour(clones, dataset, near.asked)
     evaluation = evaluate(config, dataset, list(candidates.values()), members, steps, seed, progress)
-    robust = _robust(dataset, config.discount, candidates, evaluation, min(steps, 3_000), seed)
+    checks = _checks(dataset, config.discount, candidates, evaluation, clones)
     judged = [Judged(each.name, **_about(each), note=refused[each.name]) for each in found if each.name in refused]
-    by_name, own = {each.name: each for each in found}, evaluation.values[:, 0]
+    by_name, own, (_, own_bias) = {each.name: each for each in found}, evaluation.values[:, 0], checks[DATA]
     for place, (name, acts) in enumerate(candidates.items()):
         each = by_name.get(name)
         distance, distances = near.measure(acts.actions)
-        known = Judged(name, **(_about(each) if each else {}), distance=distance, distances=distances)
+        likelihood, ratios = behaviour.measure(acts.actions)
+        known = Judged(
+            name,
+            **(_about(each) if each else {}),
+            distance=distance,
+            distances=distances,
+            likelihood=likelihood,
+            log_ratios=ratios,
+        )
+        values = evaluation.values[:, place]
         if each is not None and distance.left:
             note = f"{100 * distance.outside:.0f} % of its actions are unlike any recorded in such states"
-            judged.append(replace(known, note=note))
+            judged.append(replace(known, note=note, members=values))
             continue
-        values, check = evaluation.values[:, place], robust[name]
+        check, missed = checks[name]
         judged.append(
             replace(
                 known,
-                value=estimate(values),
-                gain=difference(values, own),
+                value=within(estimate(values, missed), *evaluation.value_range),
+                gain=difference(values, own, missed.against(own_bias)),
                 robust=percentiles(check.value, check.resamples) if check.steps else None,
                 robust_steps=check.steps,
                 members=values,
+                bias=missed,
                 curve=evaluation.curves[:, place],
             )
         )
@@ -128,9 +142,12 @@ def judge(
 
 
 def ranked(judged: Sequence[Judged]) -> tuple[Judged, ...]:
-    """Best first by the lower end of the interval; those nobody can tell about last and without a rank."""
+    """Best first by the lower end of the interval, then by the value; those nobody can tell about last, without a rank.
+
+    Lower ends are the same where several intervals end at the least that can be reached.
+    """
     told = [each for each in judged if each.value is not None]
-    order = sorted(told, key=lambda each: -each.value.low if each.value else 0.0)
+    order = sorted(told, key=lambda each: (-each.value.low, -each.value.value) if each.value else (0.0, 0.0))
     places = [replace(each, rank=place) for place, each in enumerate(order, 1)]
     return (*places, *(each for each in judged if each.value is None))
 
@@ -260,19 +277,17 @@ def _candidates(found: Sequence[Subject], dataset: Dataset) -> tuple[dict[str, C
     return candidates, refused
 
 
-# -- the check -------------------------------------------------------------------------------------
+# -- the checks ------------------------------------------------------------------------------------
 
 
-def _robust(
+def _checks(
     dataset: Dataset,
     discount: float,
     candidates: dict[str, Candidate],
     evaluation: Evaluation,
-    steps: int,
-    seed: int,
-) -> dict[str, Robust]:
-    """The doubly robust estimate of each candidate."""
-    behaviour = clone(dataset, steps, seed)
+    behaviour: BCAgent,
+) -> dict[str, tuple[Robust, Bias]]:
+    """The doubly robust estimate of each candidate, and what its evaluators get wrong."""
     acts = list(candidates.values())
     q = evaluation.out_of_bag(dataset, [dataset.require("actions")])
     v = evaluation.out_of_bag(dataset, [each.actions for each in acts])
@@ -280,5 +295,6 @@ def _robust(
     found = {}
     for place, (name, each) in enumerate(candidates.items()):
         ratios = np.zeros(len(dataset)) if name == DATA else log_ratios(behaviour, dataset, each)
-        found[name] = doubly_robust(dataset, discount, ratios, each.known, q[place], v[place], later[place])
+        robust = doubly_robust(dataset, discount, ratios, each.known, q[place], v[place], later[place])
+        found[name] = robust, bias(dataset, discount, ratios, each.known, q[place], later[place])
     return found

@@ -13,8 +13,10 @@ spread around its action. The ratio of a mixed action is the product of both.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -33,6 +35,8 @@ FEWEST = 10.0
 RESAMPLES = 400
 NEGLIGIBLE = 0.01
 """Discount below which later steps are left to the evaluator."""
+BLOCK = 8192
+"""Rows that are looked at together."""
 LEAST_LIKELY = 1e-3
 """Probability below which a recorded discrete action is not believed to have been so unlikely."""
 
@@ -48,7 +52,11 @@ class Robust(NamedTuple):
 
 
 def clone(dataset: Dataset, steps: int, seed: int = 0) -> BCAgent:
-    """The behaviour as far as it can be learned."""
+    """The behaviour as far as it can be learned.
+
+    The spread of continuous actions is that of the errors: in few updates it would hardly have moved from where it
+    began.
+    """
     config = Config(hidden=(64, 64))
     arrays, spec = BC.prepare(config, dataset)
     algorithm = BC(config, spec, steps)
@@ -56,7 +64,26 @@ def clone(dataset: Dataset, steps: int, seed: int = 0) -> BCAgent:
     learner.advance(algorithm.stages[0], steps)
     agent = learner.agents[0]
     assert isinstance(agent, BCAgent)
-    return agent
+    if not isinstance(agent.policy, Gaussian):
+        return agent
+    squares = [_squares(agent, *rows) for rows in _blocks(dataset.observations, dataset.require("actions"))]
+    variances = np.concatenate(squares)[: len(dataset)].mean(axis=0)
+    spread = 0.5 * np.log(np.maximum(variances, 1e-12)).astype(np.float32)
+    return eqx.tree_at(lambda clone: clone.policy.log_std, agent, spread)
+
+
+def _blocks(*columns: np.ndarray) -> Iterator[list[np.ndarray]]:
+    """Rows in blocks of one size, the last filled up, so that one program serves for all."""
+    rows = len(columns[0])
+    size = min(BLOCK, rows)
+    for first in range(0, rows, size):
+        chosen = np.minimum(np.arange(first, first + size), rows - 1)
+        yield [column[chosen] for column in columns]
+
+
+@jax.jit
+def _squares(agent: BCAgent, observations: Array, actions: Array) -> Array:
+    return (agent.policy.mode(agent.scaling(observations)) - agent.actions.scale(actions)) ** 2
 
 
 @jax.jit
