@@ -6,7 +6,6 @@
     {{ algorithms }}     the algorithms by name, from the catalogue
     {{ results PATH }}   a table of the trainings in a folder that `waypost paper table1 --results PATH` wrote; a name
                          after it leaves one algorithm
-    {{ others }}         the pages of docs/ that docs/index.md does not name
     {{ arrivals PATH }}  a table of evaluations, from folders with an evaluations.csv of several seeds
 
 Nothing here is kept in the repository, so it cannot drift.
@@ -230,12 +229,6 @@ def arrivals(path: str) -> str:
     return table(("data", *(f"{step:,}".replace(",", " ") for step in steps)), body, len(steps))
 
 
-def others() -> str:
-    """Pages that nobody has given a place yet, so that a new one is found."""
-    named = (ROOT / "docs" / "index.md").read_text().splitlines()
-    return "\n".join(page.stem for page in sorted((ROOT / "docs").glob("*.md")) if page.stem not in (*named, "index"))
-
-
 MAKERS: dict[str, Callable[..., str]] = {
     "api": api,
     "commands": commands,
@@ -243,7 +236,6 @@ MAKERS: dict[str, Callable[..., str]] = {
     "algorithms": algorithms,
     "results": results,
     "arrivals": arrivals,
-    "others": others,
 }
 
 
