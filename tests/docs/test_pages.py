@@ -70,7 +70,9 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Path:
     log().to_csv(folder / "logs" / "monday.csv", index=False)
     rng = np.random.default_rng(0)
     rows = {"observation": rng.normal(size=60), "reward": rng.normal(size=60), "episode": np.arange(60) // 12}
-    pandas.DataFrame({**rows, "action": rng.integers(0, 3, 60)}).to_csv(folder / "log.csv", index=False)
+    valve = np.where(np.arange(60) % 3, "open", "closed")
+    table = log().assign(**rows, action=rng.integers(0, 3, 60), valve=valve, heater=rng.uniform(0, 100, 60).round(2))
+    table.to_csv(folder / "log.csv", index=False)
     columns = waypost.Columns(observations=("temp", "level"), actions=("heat",), rewards="reward", episode="batch")
     with pytest.MonkeyPatch.context() as patch:
         shorten(patch)
@@ -97,6 +99,7 @@ def of_data() -> dict[str, Any]:
         "run": run,
         "observations": np.zeros((8, 2)),
         "actions": np.arange(8)[:, None] % 4,
+        "mixed": np.stack([np.arange(8) % 2, np.linspace(0, 1, 8)], axis=1),
         "more": waypost.load("log.csv", waypost.Columns(choices=4)),
         "label": lambda s, a, s2: waypost.Labels(s[:, 0], s[:, 0] > 55),
         "rewards": np.zeros(60),
