@@ -58,7 +58,7 @@ def log(rows: int = 60) -> pandas.DataFrame:
     numbers = ("temp", "level", "heat", "reward", "x", "y", "imu_a", "imu_b", "left", "right", "progress", "setpoint")
     table = pandas.DataFrame({name: rng.normal(50, 3, rows).round(3) for name in numbers})
     table["batch"] = table["trip"] = np.arange(rows) // 12
-    table["level"] /= 100
+    table["level"] = rng.uniform(0, 1, rows).round(3)
     return table
 
 
