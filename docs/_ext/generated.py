@@ -36,6 +36,7 @@ from waypost.training import presets
 from waypost.training.plan import plan
 
 ROOT = Path(__file__).parents[2]
+REPOSITORY = "https://github.com/waypost-rl/waypost"
 LOG_GROUPS = ("columns options", "pipeline options")
 """Groups of options that several commands have: how a log is read."""
 
@@ -249,8 +250,19 @@ def fill(text: str) -> str:
     return re.sub(r"^\{\{ (.+) \}\}$", made, text, flags=re.MULTILINE)
 
 
+def outward(text: str, folder: Path) -> str:
+    """A page of that folder with links to files outside of docs/ leading to the repository."""
+
+    def led(match: re.Match[str]) -> str:
+        file = (folder / match[1]).resolve()
+        inside = file.is_relative_to(ROOT / "docs") or not file.is_relative_to(ROOT) or not file.exists()
+        return match[0] if inside else f"]({REPOSITORY}/blob/main/{file.relative_to(ROOT)}"
+
+    return re.sub(r"\]\(((?:\.\./)+[^)#]+)", led, text)
+
+
 def _read(app: Sphinx, page: str, source: list[str]) -> None:
-    source[0] = fill(source[0])
+    source[0] = outward(fill(source[0]), (ROOT / "docs" / page).parent)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

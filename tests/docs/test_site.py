@@ -54,6 +54,13 @@ def test_every_setting_of_every_algorithm_is_described() -> None:
     assert "Presets: `standardise` in `four-rooms`" in parts["por"]
 
 
+def test_links_out_of_the_docs_lead_to_the_repository() -> None:
+    text = "[a](../benchmarks/README.md#data) [b](../nowhere.md) [c](data.md) [d](../docs/data.md)"
+    found = generated.outward(text, ROOT / "docs")
+    there = f"{generated.REPOSITORY}/blob/main/benchmarks/README.md"
+    assert found == f"[a]({there}#data) [b](../nowhere.md) [c](data.md) [d](../docs/data.md)"
+
+
 def test_results_are_made_of_the_files(tmp_path: Path) -> None:
     place = tmp_path / "maze" / "bc"
     place.mkdir(parents=True)
