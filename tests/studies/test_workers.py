@@ -1,4 +1,4 @@
-"""Trials on Ray: whoever is killed, each is trained once, and to the same bytes as alone."""
+"""Trials on Ray: workers, nodes and drivers die, and each trial is trained once, to the same bytes as alone."""
 
 from __future__ import annotations
 

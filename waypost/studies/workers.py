@@ -7,8 +7,10 @@ trial continues from its last checkpoint on another one; when the process that s
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import ExitStack, contextmanager, redirect_stdout
@@ -147,7 +149,8 @@ class OnRay:
         else:
             callback.note(f"connecting to Ray at {self.address}")
         try:
-            with redirect_stdout(sys.stderr):  # what a program reads stays free of what Ray has to say
+            # What a program reads stays free of what Ray has to say.
+            with redirect_stdout(sys.stderr), _signals_kept():
                 ray.init(address=self.address or "local", **options)
         except (ConnectionError, ValueError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[0]
@@ -167,6 +170,15 @@ class OnRay:
         if 0 < self.gpus < 1:  # JAX takes most of a GPU's memory at once
             found["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{0.9 * self.gpus:.3f}"
         return found
+
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """SIGTERM still ends the command as before: Ray has a handler of its own, which only exits."""
+    kept = signal.getsignal(signal.SIGTERM)
+    yield
+    if kept is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, kept)
 
 
 class _Work:
