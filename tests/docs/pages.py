@@ -63,6 +63,7 @@ def shorten(patch: pytest.MonkeyPatch) -> None:
     for place in ("training.trainer", "training.train", "studies.adaptation", "studies.comparison"):
         patch.setattr(import_module(f"waypost.{place}"), "execute", short)
     patch.setattr(import_module("waypost.report.finished"), "write_page", lambda run, path: path)
+    patch.setattr(import_module("waypost.api"), "write_comparison", lambda found, out: None)
 
 
 def run_command(line: str) -> None:
