@@ -22,14 +22,6 @@ def test_every_public_name_is_in_the_api() -> None:
     assert all(f":: waypost.{name}\n" in text for name in waypost.__all__)
 
 
-def test_a_page_that_the_index_does_not_name_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "docs").mkdir()
-    for name in ("index", "known", "new"):
-        (tmp_path / "docs" / f"{name}.md").write_text("known\n{{ others }}\n")
-    monkeypatch.setattr(generated, "ROOT", tmp_path)
-    assert generated.others() == "new"
-
-
 def test_every_option_of_every_command_is_listed() -> None:
     text = generated.commands()
     for command in ("train", *COMMANDS):
