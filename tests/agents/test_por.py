@@ -730,7 +730,7 @@ def test_an_agent_without_a_part_says_which_and_where_to_get_it() -> None:
     assert guide.value(seen).shape == (ROWS,)
     assert guide.guide(seen).shape == (ROWS, 3)
     for ask, part in ((guide.act, "executor"), (executor.act, "guide"), (executor.value, "value function")):
-        with pytest.raises(WaypostError, match=rf"no {part}.*--init"):
+        with pytest.raises(WaypostError, match=rf"no trained {part}.*--init"):
             ask(seen)
 
 
@@ -760,7 +760,7 @@ def test_a_weighted_executor_alone_needs_rewards_and_a_value_function() -> None:
     with pytest.raises(WaypostError, match="has no rewards"):
         POR.prepare(config, walks().without_rewards())
     algorithm, batch, state = begin(config, walks())
-    with pytest.raises(WaypostError, match="no value function"):
+    with pytest.raises(WaypostError, match="no trained value function"):
         update(algorithm, state, batch)
     donor = built()
     state = state._replace(agent=state.agent.graft(donor))

@@ -365,7 +365,7 @@ def test_parts_learn_the_same_without_the_columns_they_do_not_need() -> None:
     assert same(alone.executor, full.executor)
     assert free.executor is alone.value_part is alone.guide_part is None
     for ask, part in ((free.act, "executor"), (alone.act, "guide"), (alone.value, "value function")):
-        with pytest.raises(WaypostError, match=rf"no {part}.*--init"):
+        with pytest.raises(WaypostError, match=rf"no trained {part}.*--init"):
             ask(walks().observations)
     assert same(free.graft(alone), full)
 
@@ -496,7 +496,7 @@ def test_without_noise_nothing_is_remembered(tmp_path: Path) -> None:
         assert np.allclose(actions, agent.act(rows, start)[0], atol=1e-5)
         if noise:
             assert not np.array_equal(loaded.act_with_memory(rows, after)[0], actions)
-            with pytest.raises(WaypostError, match="a waypoint agent has memory"):
+            with pytest.raises(WaypostError, match="a waypoint agent remembers its episode"):
                 loaded.act(rows)
         else:
             assert np.array_equal(loaded.act(rows), actions)

@@ -8,7 +8,7 @@ import pytest
 
 from waypost.training.callbacks import Callback, Callbacks, in_turn
 
-EVENTS = [name for name, _ in getmembers(Callback, isfunction) if name != "wants_stop"]
+EVENTS = [name for name, _ in getmembers(Callback, isfunction) if not name.startswith("wants")]
 
 
 @pytest.mark.parametrize("event", EVENTS)
@@ -32,6 +32,15 @@ def test_one_of_several_is_enough_to_stop() -> None:
     assert Callbacks(Callback(), Full()).may_stop
     assert Callbacks(Callback(), Callback()).wants_stop() == ""
     assert not Callbacks(Callback(), Callback()).may_stop
+
+
+def test_one_of_several_is_enough_to_pause() -> None:
+    class Tired(Callback):
+        def wants_pause(self, step: int) -> bool:
+            return step >= 3
+
+    assert not Callbacks(Callback(), Tired()).wants_pause(2)
+    assert Callbacks(Callback(), Tired()).wants_pause(3)
 
 
 def test_what_is_done_one_after_the_other_says_how_long_the_rest_takes(monkeypatch: pytest.MonkeyPatch) -> None:
