@@ -30,7 +30,8 @@ MAZE, EPISODES, SEED = "antmaze-medium-play", 100, 12_345
 RECORDED = {"hopper-medium": 120_000, "halfcheetah-medium": 120_000, "walker2d-medium": 120_000, MAZE: 80_000}
 FIRST_STEPS = """
 import os, sys, time
-from waypost.cli import bar, main
+from waypost.cli import main
+from waypost.console import bar
 def begun(*_):
     print(time.time(), flush=True)
     os._exit(0)

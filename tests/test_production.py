@@ -69,7 +69,7 @@ def test_the_page_goes_all_the_way() -> None:
 
 def test_the_judgement_takes_what_is_best(place: Path) -> None:
     judged = json.loads((place / "runs/judge/judge.json").read_text())
-    assert judged["take"] == "por seed 0"
+    assert judged["take"] == "waypoint seed 0"
     assert judged["verdict"].split(":")[0] in PAGE
 
 
@@ -85,16 +85,16 @@ def test_the_policy_that_was_taken_is_better_than_the_log_without_waypost(place:
 
 
 def test_its_page_says_what_can_be_said_without_a_simulator(place: Path) -> None:
-    page = (place / "runs/por/report.html").read_text()
-    for words in ("Take por seed 0", "Beside the log", "held-out episodes", "A good episode", "A bad one"):
+    page = (place / "runs/waypoint/report.html").read_text()
+    for words in ("Take waypoint seed 0", "Beside the log", "held-out episodes", "A good episode", "A bad one"):
         assert words in page
     for axis in ("valve", "heater", "inflow_temperature"):
         assert re.search(rf"<text[^>]*>{axis}</text>", page), axis
-    assert "waypost judge runs/por" not in page
+    assert "waypost judge runs/waypoint" not in page
 
 
 def test_a_sound_agent_is_called_sound(place: Path) -> None:
-    found = json.loads((place / "runs/por/diagnosis/diagnosis.json").read_text())
+    found = json.loads((place / "runs/waypoint/diagnosis/diagnosis.json").read_text())
     assert found["sound"]
     assert found["worse"] < 1
     assert found["findings"] == []
