@@ -90,8 +90,8 @@ def test_joint_training_of_por_continues_with_all_parts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"hidden": (9,)}, "was trained with hidden = (8,), asked for (9,)"),
-        ({"observation_scaling": False}, "was trained with observation_scaling = True, asked for False"),
+        ({"hidden": (9,)}, "was trained with hidden = (8,), got (9,)"),
+        ({"observation_scaling": False}, "was trained with observation_scaling = True, got False"),
     ],
 )
 def test_other_settings_are_refused(change: dict[str, Any], message: str, old: Path) -> None:
@@ -118,7 +118,7 @@ def test_old_data_that_are_gone_are_mentioned(old: Path, monkeypatch: pytest.Mon
     notes: list[str] = []
     found = donor.kept_behaviour(plan("bc", walk(), init=old / "run"), waypost.Policy.load(old / "run"), notes.append)
     assert found == {"run": str(old / "run")}
-    assert notes[0].startswith("warning: the old data cannot be read again")
+    assert notes[0].startswith("warning: the old behaviour is not checked")
     assert "no such file" in notes[0]
 
 
