@@ -97,7 +97,7 @@ def test_resuming_a_finished_run_needs_nothing_learned(folder: Path) -> None:
     data = f"{folder}/logs/*.csv"
     run = waypost.train("por", data, columns=COLUMNS, pipeline=PIPELINE, out=folder / "run", resume=True, **options)
     assert run.plan.pipeline.learned is not None
-    with pytest.raises(WaypostError, match=r"began with pipeline.history = 2, asked for 1"):
+    with pytest.raises(WaypostError, match=r"was started with pipeline.history = 2, got 1"):
         other = replace(PIPELINE, history=1)
         waypost.train("por", data, columns=COLUMNS, pipeline=other, out=folder / "run", resume=True, **options)
 

@@ -166,7 +166,7 @@ def test_the_text_is_made_of_the_table(folder: Path) -> None:
     assert f"**t-maze**, 30 updates (the preset has {plan('por', 't-maze').steps}). From an inverse" in text
     for part in ("l1", "l2"):
         assert f"{part} {bound._moves(cold[part], hot[part])}" in text
-    assert f"l3 is {cold['l3']:.3g} at every temperature, for it is the same executor" in text
+    assert f"l3 is {cold['l3']:.3g} at every temperature, because the executor is the same" in text
     assert f"and {cold['l3_largest']:.3g} at most" in text
     lowest = min((cold, hot), key=lambda row: row["sum"])
     assert f"The sum is smallest at {lowest['temperature']:g} ({lowest['sum']:.3g})" in text
@@ -197,8 +197,8 @@ def test_the_text_says_where_the_result_differs_from_the_claim() -> None:
     assert "**some**, 7 updates. From an inverse temperature of 0 to 30 l1 rises" in text
     assert "l1 rises from 2 to 4 and l2 falls from 0.5 to 0.25: as the paper expects" in text
     assert "smallest at 0 (3.5), the measured gap at 30 (0.6); the score is 1 at every one" in text
-    assert "5 times the gap that is there, and 57% of it is l1; the bound holds in all states" in text
-    assert "whether it chooses well cannot be seen" in text
+    assert "5 times the measured gap, and 57% of it is l1; the bound holds in all states" in text
+    assert "it does not show whether the sum chooses well" in text
     tied = " ".join(bound._text([cold, {**cold, "temperature": 3, "sum": 4.0}, {**hot, "score": 0.5}]).split())
     assert "the score is best at 0 and 3 (1)" in tied
     assert "so it chooses the inverse temperature well" in tied

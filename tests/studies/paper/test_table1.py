@@ -132,7 +132,7 @@ def test_scores_like_the_papers_are_said_to_be_so(trainings: Any, tmp_path: Path
     assert {"bc", "por", "cql"} <= {name for _, name in asked}
     text = " ".join((tmp_path / "table1" / "table1.md").read_text().split())
     assert "on **10 of 15** data sets" in text
-    assert "by the paper's numbers on 10 of 15" in text
+    assert "in the paper on 10 of 15" in text
     assert "as in the paper." in text
     assert "unlike" not in text
     shown = rows(tmp_path / "table1", "table1")
@@ -184,7 +184,7 @@ def test_where_nothing_can_be_trained_nothing_is_written(trainings: Any, tmp_pat
     [
         ("table1", {"data": ["hopper"]}, "table1: has no hopper among its data; choose from antmaze-umaze"),
         ("table1", {"algorithms": ["sac"]}, "table1: has no sac among its algorithms; choose from bc, bc10"),
-        ("table1", {"data": ["hopper-medium", "hopper-medium-v2"]}, "something is named twice"),
+        ("table1", {"data": ["hopper-medium", "hopper-medium-v2"]}, "a name appears twice"),
         ("sparse", {"data": ["hopper-medium"]}, "has no hopper-medium among its data"),
         ("sparse", {"algorithms": ["por"]}, "sparse: its algorithms are fixed"),
         ("stitching", {"data": ["hopper-medium"]}, "stitching: its data are fixed"),
