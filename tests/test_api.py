@@ -48,7 +48,7 @@ def test_train_takes_what_a_plan_has() -> None:
         ({"env": 5}, "env must be a name or a function that makes an environment, got 5"),
         ({"env": "four-roms"}, "did you mean four-rooms?"),
         ({"config": 3}, "config must be a waypost.agents.por.Config, got 3"),
-        ({"callbacks": [print]}, "callbacks must be objects of a class of waypost.Callback"),
+        ({"callbacks": [print]}, "callbacks must be instances of waypost.Callback"),
         ({"pipeline": "x", "reward": len}, "pipeline must be a table of names and values, got 'x'"),
     ],
 )
@@ -66,7 +66,7 @@ def test_a_mistyped_algorithm_is_recognised() -> None:
 
 def test_what_is_no_run_is_not_evaluated() -> None:
     subject: Any = 5
-    with pytest.raises(WaypostError, match="a run, its directory or a policy can be evaluated, got 5"):
+    with pytest.raises(WaypostError, match="expected a run, its directory or a policy to evaluate, got 5"):
         waypost.evaluate(subject)
 
 

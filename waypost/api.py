@@ -1,4 +1,4 @@
-"""What `import waypost` gives that leaves files or takes its time: with pages, and a bar where a person can see it."""
+"""The functions of `import waypost` that write files or take a while: with pages and a progress bar."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def paper(
 
 
 def _with_pages(runner: Runner, progress: bool) -> Runner:
-    """Ray with workers that write the pages of runs, and with bars where a person can see them."""
+    """Ray with workers that write the pages of runs, and with bars in a terminal or notebook."""
     if not isinstance(runner, OnRay):
         return runner
     board = TrialsBar() if progress and watched() else runner.board
@@ -206,12 +206,12 @@ def _with_pages(runner: Runner, progress: bool) -> Runner:
 def _watching(progress: bool, callbacks: Sequence[Callback]) -> Callback:
     for each in callbacks:
         if not isinstance(each, Callback):
-            raise WaypostError(f"callbacks must be objects of a class of waypost.Callback, got {shown(each)}")
+            raise WaypostError(f"callbacks must be instances of waypost.Callback, got {shown(each)}")
     return Callbacks(watcher(progress), *callbacks)
 
 
 _BAR = """
-    progress    False for no bar; there is none either where nobody sees it: no terminal and no notebook
+    progress    False for no progress bar; it is only shown in a terminal or a notebook
     """
 train.__doc__, evaluate.__doc__ = f"{(training.train.__doc__ or '').rstrip()}{_BAR}", runs.evaluate.__doc__
 compare.__doc__, adapt.__doc__ = comparison.compare.__doc__, adaptation.adapt.__doc__
