@@ -1,4 +1,4 @@
-"""The functions of `import waypost` that write files or take a while: with pages and a progress bar."""
+"""The functions of `import waypost` that write reports and show progress."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def _watching(progress: bool, callbacks: Sequence[Callback]) -> Callback:
 
 
 _BAR = """
-    progress    False for no progress bar; it is only shown in a terminal or a notebook
+    progress    show a progress bar in a terminal or a notebook; False for none
     """
 train.__doc__, evaluate.__doc__ = f"{(training.train.__doc__ or '').rstrip()}{_BAR}", runs.evaluate.__doc__
 compare.__doc__, adapt.__doc__ = comparison.compare.__doc__, adaptation.adapt.__doc__

@@ -29,7 +29,7 @@ def print_json(wanted: bool, record: Any) -> None:
 
 
 def _finite(value: Any) -> Any:
-    """The record with None for numbers that are not finite: JSON has none."""
+    """The record with none for what is not finite: JSON has no word for it."""
     if isinstance(value, dict):
         return {name: _finite(each) for name, each in value.items()}
     if isinstance(value, list | tuple):

@@ -148,7 +148,7 @@ class OnRay:
         else:
             callback.note(f"connecting to Ray at {self.address}")
         try:
-            with redirect_stdout(sys.stderr):  # stdout is for results, not for Ray's messages
+            with redirect_stdout(sys.stderr):  # what a program reads stays free of what Ray has to say
                 ray.init(address=self.address or "local", **options)
         except (ConnectionError, ValueError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[0]
