@@ -110,7 +110,7 @@ def test_the_whole_page_of_data_in_memory(data: Dataset, tmp_path: Path) -> None
     for words in (
         "A good episode",
         "Compared with the log",
-        "on held-out ones",
+        "on held-out rows",
         "waypost judge RUN",
         "Stopped at step 80 of 120",
     ):

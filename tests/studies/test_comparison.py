@@ -312,7 +312,7 @@ def test_an_algorithm_that_cannot_learn_there_gets_a_note(tmp_path: Path) -> Non
     ("text", "words"),
     [
         ("[bc]\nhidden = [8]\ndepth = 3\n", "bc has no setting depth"),
-        ("bc = 3\n", "bc is no table"),
+        ("bc = 3\n", "bc is not a table"),
         ("[bc\n", "damaged or not a TOML file"),
         ("[xx]\n", "no algorithm is called 'xx'"),
         ("[bc]\nbatch_size = true\n", r"bc\.batch_size must be a whole number, got True"),

@@ -158,7 +158,7 @@ def test_the_state_is_shown_at_any_time(tmp_path: Path) -> None:
         ({"ranges": {"learning_rate": Range(-1.0, 2.0)}, "trials": 2}, "learning_rate must be"),
         ({"measure": "beauty"}, "measure must be one of return, score"),
         ({"early": Early(), "evaluation": lambda usual: Protocol(every=0)}, "add for example --evaluate-every 100"),
-        ({"env": "none", "measure": "score"}, "has no simulator to find the score in"),
+        ({"env": "none", "measure": "score"}, "has no simulator to measure the score in"),
     ],
 )
 def test_mistakes_are_named_before_any_work(tmp_path: Path, options: dict[str, Any], words: str) -> None:

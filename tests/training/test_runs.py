@@ -118,7 +118,7 @@ def test_saved_policies_act_exactly_as_trained(finished: waypost.Run) -> None:
     assert not np.array_equal(*(policy.act(observations) for policy in finished.policies))
     with pytest.raises(WaypostError, match="no policy of seed 9"):
         waypost.Policy.load(finished.directory, 9)
-    with pytest.raises(WaypostError, match=r"takes \(2,\) or \(batch, 2\)"):
+    with pytest.raises(WaypostError, match=r"must have shape \(2,\) or \(batch, 2\)"):
         finished.policy.act(np.zeros(3))
 
 

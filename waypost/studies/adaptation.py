@@ -149,7 +149,7 @@ def _function(reference: str) -> Callable[..., Any]:
 
 def _from_file(path: Path) -> Any:
     if not path.is_file():
-        raise FileNotFoundError("no such file")
+        raise FileNotFoundError("there is no such file")
     spec = importlib.util.spec_from_file_location(f"reward of {path.stem}", path)
     assert spec is not None
     assert spec.loader is not None

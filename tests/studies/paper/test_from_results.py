@@ -241,10 +241,10 @@ def test_a_real_training_by_the_command_line(
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("table1", {"minutes": 5}, "--minutes needs a folder: name it with --results"),
+        ("table1", {"minutes": 5}, "--minutes needs a folder; name it with --results"),
         ("table1", {"read_only": True}, "--read-only needs a folder"),
         ("table1", {"results": "kept", "minutes": 5, "steps": 3}, "--minutes and --steps both set the length"),
-        ("table1", {"results": "kept", "minutes": 0}, "minutes must be more than 0"),
+        ("table1", {"results": "kept", "minutes": 0}, "minutes must be in"),
         ("table1", {"results": "kept", "runs": "runs"}, "choose one"),
         ("table1", {"results": "kept", "read_only": True}, "holds no results"),
         ("bound", {"results": "kept"}, "bound: needs the trained agents"),

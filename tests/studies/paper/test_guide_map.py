@@ -182,7 +182,7 @@ def test_the_text_says_where_the_result_differs_from_the_claim() -> None:
     row |= {"gain_near": 1.0, "gain_far": 2.25, "updates": 5, "preset_updates": 7}
     ant, hopper = {"data": guide_map.MORE, **row}, {"data": guide_map.LESS, **row, "deviations": 0.1}
     text = " ".join(guide_map._text([ant, hopper], []).split())
-    assert text.count("and so they are") == 2
+    assert text.count("and here they are") == 2
     assert text.count(", 5 updates (the preset has 7), 9 pairs: ") == 2
     assert text.count("gain 2.25, the near ones 1: goals outside the data are worth more, as the paper says") == 2
     assert "0.2 on antmaze-large-diverse and 0.1 on hopper-medium-replay" in text

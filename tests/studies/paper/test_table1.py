@@ -158,7 +158,7 @@ def test_other_scores_and_failures_are_said_to_be_so(trainings: Any, tmp_path: P
     run("table1", tmp_path, seeds=2, data=data, algorithms=["por", "dt", "cql", "td3bc"])
     text = " ".join((tmp_path / "table1" / "table1.md").read_text().split())
     assert "on **0 of 1** data sets (1 have a column without a result) (none)" in text
-    assert "POR's mean is 10.5, that of the best other column 20.5" in text
+    assert "POR's mean is 10.5, the best other column's 20.5" in text
     assert "POR is not ahead here, unlike in the paper" in text
     assert "Checked" not in text, "TD3+BC is first in the paper too"
     assert "**2 of 8 trainings gave no result**" in text
