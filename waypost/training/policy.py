@@ -76,7 +76,7 @@ class Policy(Summarised):
         all its rows side by side here, the oldest first.
         """
         if self.agent.remembers:
-            raise WaypostError(f"a {self.algorithm} agent has a memory: use `start`, `act_with_memory` and `receive`")
+            raise WaypostError(f"a {self.algorithm} agent has memory: use `start`, `act_with_memory` and `receive`")
         return self._ask("act", observations)
 
     def action(self, numbers: ArrayLike) -> dict[str, Any]:
