@@ -166,7 +166,7 @@ class Adapt(LogOptions):
 
 @dataclass(frozen=True)
 class Diagnose(LogOptions):
-    """Find out why a POR or waypoint agent's actions may be wrong: its guide leaves the data, its goal, its executor.
+    """Explain why a POR or waypoint agent may act badly: its guide leaves the data or aims badly, or its executor errs.
 
     Measures the terms of the paper's Theorem 1 on the run's data, without a simulator.
     """
