@@ -82,7 +82,7 @@ def test_the_policy_acts_on_single_rows_and_says_what_it_expects(folder: Path) -
     two, memory = policy.act_with_memory(second[None], memory)
     np.testing.assert_allclose(one[0], policy.act(np.concatenate([first, first])), rtol=1e-5)
     np.testing.assert_allclose(two[0], policy.act(np.concatenate([first, second])), rtol=1e-5)
-    with pytest.raises(WaypostError, match=r"takes \(6,\).*2 rows of 3 side by side.*act_with_memory"):
+    with pytest.raises(WaypostError, match=r"must have shape \(6,\).*2 rows of 3 side by side.*act_with_memory"):
         policy.act(first)
     holes = np.concatenate([first, second])
     holes[0] = np.nan

@@ -109,7 +109,7 @@ def test_a_policy_far_from_the_recorded_actions(tmp_path: Path) -> None:
     assert alarms.described(alarm) in notes.notes
     assert alarm in json.loads((tmp_path / "run" / "result.json").read_text())["alarms"]
     page = write_report(load_run(tmp_path / "run"), tmp_path / "report.html").read_text()
-    assert "the policy is far from the recorded actions" in page
+    assert "The policy is far from the recorded actions" in page
     with pytest.raises(WaypostError, match=r"alarm at step \d+, seed 0: .*--strict"):
         learn("bc", narrow(), strict=True, **options)
 

@@ -101,7 +101,7 @@ def test_other_settings_are_refused(change: dict[str, Any], message: str, old: P
 
 
 def test_other_data_are_refused(old: Path) -> None:
-    with pytest.raises(WaypostError, match="its observation_size is 2, that of walk is 3"):
+    with pytest.raises(WaypostError, match="its observation_size is 2, but walk has 3"):
         waypost.train("bc", walk(size=3), init=old / "run", **SMALL)
 
 
@@ -133,5 +133,5 @@ def test_a_run_with_other_choices_is_refused() -> None:
         Spec(1, 2, (0.0, 0.0), (1.0, 9.0), action_choices=(words, ())) for words in (("a", "b"), ("a", "b", "c"))
     )
     before: Any = SimpleNamespace(spec=few, config=None)
-    with pytest.raises(WaypostError, match=r"its action_choices is \(\('a', 'b'\), \(\)\), that of"):
+    with pytest.raises(WaypostError, match=r"its action_choices is \(\('a', 'b'\), \(\)\), but t-maze has"):
         donor.inherited(many, before, True, plan("bc", "t-maze"))

@@ -166,8 +166,8 @@ class Policy(Summarised):
         single, given = rows.ndim == 1, rows.shape
         rows = rows[None] if single else rows
         if rows.ndim != 2 or rows.shape[1] != size:
-            way = f" ({history} rows of {size // history} side by side, the oldest first; or one by one with `start` "
-            way = f"{way}and `act_with_memory`)" if history > 1 and size == self.spec.observation_size else ""
+            way = f"; give {history} rows of {size // history} side by side, oldest first, or one by one with `start` "
+            way = f"{way}and `act_with_memory`" if history > 1 and size == self.spec.observation_size else ""
             raise WaypostError(f"observations must have shape ({size},) or (batch, {size}), got {given}{way}")
         rows = with_means(rows, self.spec.observation_names[-size:], self.reading)
         self._warn_if_far(rows)
