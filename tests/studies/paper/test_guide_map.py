@@ -198,7 +198,7 @@ def test_the_text_says_where_the_result_differs_from_the_claim() -> None:
         "higher V; on hopper-medium-replay the seeds have 0 to 0.2, and 75% of the goals have the higher V."
     )
     assert "do we" not in guide_map._text([ant], [])
-    assert "All goals are near the data" in guide_map._text([{**ant, "near": 1.0, "gain_far": None}], [])
+    assert "All goals are near" in guide_map._text([{**ant, "near": 1.0, "gain_far": None}], [])
 
 
 def test_a_t_sne_is_made_once_for_the_same_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
