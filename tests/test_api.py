@@ -69,7 +69,7 @@ def test_a_mistyped_algorithm_is_recognised() -> None:
 
 def test_what_is_no_run_is_not_evaluated() -> None:
     subject: Any = 5
-    with pytest.raises(WaypostError, match="a run, its directory or a policy can be evaluated, got 5"):
+    with pytest.raises(WaypostError, match="expected a run, its directory or a policy to evaluate, got 5"):
         waypost.evaluate(subject)
 
 

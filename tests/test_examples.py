@@ -18,7 +18,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 SAID = {
     "train_and_act.py": ("success rate", "waypoint", "the same action"),
     "own_log.py": ("10 000 transitions in 200 episodes", "at +1, standing still"),
-    "new_task.py": ("V and guide took", "new way"),
+    "new_task.py": ("value and guide took", "new way"),
     "onnx_service.py": ("-> action, value, waypoint at http://127.0.0.1:", 'answer: {"action": [['),
 }
 

@@ -228,7 +228,7 @@ def test_what_cannot_be_done_with_them_is_said_in_a_line(
     assert "these can: por, waypoint, bc, bc10, iql" in line
     assert exit_code(f"train bc --data {log} {NAMED}") == 2
     assert "--columns.discrete valve takes it as a choice" in capsys.readouterr().err
-    with pytest.raises(WaypostError, match="actions of which some are discrete have no distances"):
+    with pytest.raises(WaypostError, match="partly discrete actions cannot be diagnosed"):
         waypost.diagnose(por.policy, data)
 
 

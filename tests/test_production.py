@@ -86,7 +86,7 @@ def test_the_policy_that_was_taken_is_better_than_the_log_without_waypost(place:
 
 def test_its_page_says_what_can_be_said_without_a_simulator(place: Path) -> None:
     page = (place / "runs/waypoint/report.html").read_text()
-    for words in ("Take waypoint seed 0", "Beside the log", "held-out episodes", "A good episode", "A bad one"):
+    for words in ("Take waypoint seed 0", "Compared with the log", "held-out episodes", "A good episode", "A bad one"):
         assert words in page
     for axis in ("valve", "heater", "inflow_temperature"):
         assert re.search(rf"<text[^>]*>{axis}</text>", page), axis

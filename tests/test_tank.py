@@ -74,7 +74,7 @@ def test_a_policy_is_given_its_columns_in_its_own_order(tank: ModuleType, logs: 
             seen.append(observations)
             return act(observations, memory)
 
-    with pytest.warns(UserWarning, match="far outside the data"):  # after two updates it boils the tank
+    with pytest.warns(UserWarning, match="far outside the training data"):  # after two updates it boils the tank
         earned, trips = tank.true_return(Watched(), 3)
     assert earned < 0
     assert 0 <= trips <= 3

@@ -196,7 +196,7 @@ def paper(
 
 
 def _with_pages(runner: Runner, progress: bool) -> Runner:
-    """Ray with workers that write the pages of runs, and with bars where a person can see them."""
+    """Ray with workers that write the pages of runs, and with bars in a terminal or notebook."""
     if not isinstance(runner, OnRay):
         return runner
     board = TrialsBar() if progress and watched() else runner.board

@@ -104,7 +104,7 @@ def commands() -> str:
     for command in ("train", *options.COMMANDS):
         parser = parser_of(command)
         groups = {str(group.title): group for group in parser._action_groups}
-        described = "Train agents of an algorithm on data." if command == "train" else str(parser.description)
+        described = "Train agents with an algorithm on data." if command == "train" else str(parser.description)
         first, _, rest = described.partition("\n")
         parts.append(f"## `waypost {command}`\n\n{plain(first)} {plain(' '.join(rest.split()))}\n")
         if command == "train":

@@ -496,7 +496,7 @@ def test_without_noise_nothing_is_remembered(tmp_path: Path) -> None:
         assert np.allclose(actions, agent.act(rows, start)[0], atol=1e-5)
         if noise:
             assert not np.array_equal(loaded.act_with_memory(rows, after)[0], actions)
-            with pytest.raises(WaypostError, match="a waypoint agent remembers its episode"):
+            with pytest.raises(WaypostError, match="a waypoint agent has memory"):
                 loaded.act(rows)
         else:
             assert np.array_equal(loaded.act(rows), actions)

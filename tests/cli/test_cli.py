@@ -73,7 +73,7 @@ def test_the_preset_is_the_ground_and_options_lie_on_top(capfd: pytest.CaptureFi
     code, _, err = call(capfd, "train", "por", "--out", tmp_path / "run", "--resume")
     assert (code, "already finished" in err) == (0, True)
     code, _, err = call(capfd, "train", "por", "--out", tmp_path / "run", "--resume", "--tau", 0.6)
-    assert (code, "config.tau = 0.8, asked for 0.6" in err.replace("\n", " ")) == (2, True)
+    assert (code, "config.tau = 0.8, got 0.6" in err.replace("\n", " ")) == (2, True)
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -264,7 +264,7 @@ def test_a_log_of_choices_trains_with_one_command(capfd: pytest.CaptureFixture[s
     assert waypost.Policy.load(run).spec.action_count == 5
     assert call(capfd, "train", "bc", "--out", run, "--resume")[0] == 0
     code, _, err = call(capfd, "train", "bc", "--data", log, "--out", run, *small, "--columns.choices", 0, "--resume")
-    assert (code, "columns.choices = 5, asked for 0" in err) == (2, True)
+    assert (code, "columns.choices = 5, got 0" in err) == (2, True)
     code, _, err = call(capfd, "train", "bc", "--data", log, "--out", tmp_path / "x", "--columns.choices", 2, *small)
     assert code == 2
     assert "action 2 in row 2; 2 discrete actions are whole numbers from 0 to 1" in err

@@ -22,7 +22,7 @@ def test_the_verdict_is_the_last_line(capsys: pytest.CaptureFixture[str]) -> Non
     assert "cannot tell" in shown
     assert "gone seed 0: its actions are unlike any" in shown
     assert " ".join(shown.split()).endswith("Keep what recorded the data.")
-    assert "these earned 3 on average, 2.5 discounted" in " ".join(shown.split())
+    assert "mean return is 3, 2.5 discounted" in " ".join(shown.split())
 
 
 def test_a_run_without_a_simulator_shows_its_losses(capsys: pytest.CaptureFixture[str]) -> None:

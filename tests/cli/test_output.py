@@ -67,7 +67,7 @@ def test_the_parser_repeats_no_control_characters(capfd: pytest.CaptureFixture[s
 
 def test_a_nul_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
     code, _, err = ended(capfd, "inspect", "a\0b")
-    assert (code, err) == (2, "waypost: error: an argument holds a NUL character, which no name or number has\n")
+    assert (code, err) == (2, "waypost: error: an argument holds a NUL character; remove it\n")
 
 
 def test_a_name_that_is_no_text_is_told_in_ascii(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:

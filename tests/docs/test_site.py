@@ -29,9 +29,7 @@ def test_every_option_of_every_command_is_listed() -> None:
     for option in ("--hold-out FLOAT", "--columns.episode STR", "--history INT", "--read-only, --no-read-only"):
         assert f"\n`{option}`\n: " in text
     assert "`--tau FLOAT`\n: Expectile of V; by default the run's." in text  # of adapt
-    assert (
-        "`--members INT`\n: Evaluators of each policy, each on its own bootstrap of the episodes. (default: 8)" in text
-    )
+    assert "`--members INT`\n: Evaluators per policy, each on its own bootstrap of the episodes. (default: 8)" in text
     assert "Expectile in (3)" not in text  # settings have a page of their own
 
 

@@ -116,7 +116,7 @@ def test_sound_data_are_told_so() -> None:
     ends = data().ends
     next_observations = np.where(ends[:, None], data().observations + 0.1, np.roll(data().observations, -1, axis=0))
     dataset = data(next_observations=next_observations)
-    assert "Nothing to put right, nothing to doubt." in Outline(html(dataset)).plain
+    assert "No problems found." in Outline(html(dataset)).plain
 
 
 def test_every_picture_is_there_and_described(plain: str) -> None:
@@ -264,7 +264,7 @@ def test_choice_bars_are_as_high_as_the_choices_are_frequent() -> None:
     axes = page.choice_bars((5, 0, 7)).axes[0]
     assert [bar.get_height() for bar in axes.patches] == [5, 0, 7]
     assert [bar.get_x() + bar.get_width() / 2 for bar in axes.patches] == pytest.approx([0, 1, 2])
-    assert axes.get_xlabel() == "number of the action"
+    assert axes.get_xlabel() == "index of the action"
 
 
 def test_column_ranges_reach_from_smallest_to_largest() -> None:

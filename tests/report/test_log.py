@@ -88,7 +88,7 @@ def test_discrete_actions_differ_or_not() -> None:
     data = waypost.load({"obs": states, "action": rows % 2, "reward": np.ones(40), "terminal": rows % 10 == 9})
     found = Beside(untrained("bc", data, hidden=(4,)), some_episodes(data, False, None))
     same = np.mean(found.policy.act(data.observations) == rows % 2)
-    assert f"does something else in {1 - same:.0%} of them" in found.words()
+    assert f"differs from the recorded action in {1 - same:.0%} of them" in found.words()
     assert found.errors() == []
     assert found.trends() is not None
 
@@ -96,10 +96,10 @@ def test_discrete_actions_differ_or_not() -> None:
 def test_what_cannot_be_compared_is_said(data: Dataset, tmp_path: Path) -> None:
     planned = plan("bc", tmp_path / "gone.npz", env="none", steps=1_000)
     section = log_section(Run(planned, {}, [untrained("bc", data, hidden=(4,))], [], []))
-    assert section.words.startswith("The policy cannot be shown beside recorded episodes: ")
+    assert section.words.startswith("The policy cannot be compared with recorded episodes: ")
     assert "gone.npz" in section.words
     early = log_section(Run(replace(planned, steps=99), {}, [], [], []))
-    assert early.words == "After fewer than 100 updates there is nothing worth showing beside the log."
+    assert early.words == "The policy is not compared with the log: it has fewer than 100 updates."
 
 
 def test_the_whole_page_of_data_in_memory(data: Dataset, tmp_path: Path) -> None:
@@ -109,8 +109,8 @@ def test_the_whole_page_of_data_in_memory(data: Dataset, tmp_path: Path) -> None
     page = write_report(run, tmp_path / "page.html").read_text()
     for words in (
         "A good episode",
-        "Beside the log",
-        "on held-out ones",
+        "Compared with the log",
+        "on held-out rows",
         "waypost judge RUN",
         "Stopped at step 80 of 120",
     ):

@@ -215,7 +215,7 @@ def test_an_address_that_is_taken_is_refused_in_a_line() -> None:
 
 
 def test_a_folder_without_a_policy_is_refused_in_a_line(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(WaypostError, match=r"holds no policy\.json"):
+    with pytest.raises(WaypostError, match=r"has no policy\.json"):
         Service(tmp_path)
     with pytest.raises(WaypostError, match="reload_seconds must be 0 or more, got -1"):
         Service(run, reload_seconds=-1)

@@ -135,7 +135,7 @@ def test_the_command_line_says_what_it_cost(
         main(["adapt", str(run), "--reward", f"{reward}:west", "--steps", "2", "--json"])
     assert done.value.code == 0
     written = capsys.readouterr()
-    assert "the training from scratch they came from took" in written.err
+    assert "the original training from scratch took" in written.err
     assert json.loads(written.out.splitlines()[-1])["seconds_before"] > 0
     assert (run.with_name("run-adapted") / "report.html").is_file()
 
@@ -143,7 +143,7 @@ def test_the_command_line_says_what_it_cost(
 @pytest.mark.parametrize(
     ("reference", "words"),
     [
-        ("{0}", "named as FILE.py:FUNCTION"),
+        ("{0}", "must be FILE.py:FUNCTION"),
         ("{0}:east", "has no function east"),
         ("{0}:nothing", "has no function nothing"),
         ("{0}:broken", "broken: failed on the data"),
@@ -159,5 +159,5 @@ def test_rewards_that_cannot_be_used_are_named(run: Path, reward: str, reference
 
 def test_runs_without_an_executor_are_refused(tmp_path: Path) -> None:
     waypost.train("bc", "t-maze", steps=2, env="none", hidden=(4,), out=tmp_path / "bc")
-    with pytest.raises(waypost.WaypostError, match="holds no executor to keep"):
+    with pytest.raises(waypost.WaypostError, match="has no executor to keep"):
         waypost.adapt(tmp_path / "bc")

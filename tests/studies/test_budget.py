@@ -106,5 +106,5 @@ def test_nothing_is_measured_where_one_may_only_read(measured: list[str], datase
 
 @pytest.mark.parametrize("minutes", [0.0, -1.0, float("nan"), float("inf")])
 def test_minutes_that_are_none(minutes: float) -> None:
-    with pytest.raises(WaypostError, match="minutes must be more than 0"):
+    with pytest.raises(WaypostError, match=r"minutes must be in \(0, 1000000\], got"):
         check_minutes(minutes)

@@ -24,11 +24,11 @@ def test_values_are_of_the_type_of_their_setting() -> None:
 @pytest.mark.parametrize(
     ("grid", "words"),
     [
-        ("tau", "'tau': is no setting with values; write for example tau=0.7,0.9"),
-        ("tau=", "is no setting with values"),
+        ("tau", "'tau': not a setting with values; write for example tau=0.7,0.9"),
+        ("tau=", "not a setting with values"),
         ("tua=0.7", "iql has no setting tua; `waypost train iql --help` lists them; did you mean tau?"),
         ("tau=high", "tau must be a finite number, got 'high'"),
-        ("tau=0.7,0.7", "has a value twice"),
+        ("tau=0.7,0.7", "a value appears twice"),
     ],
 )
 def test_a_wrong_grid_is_refused(grid: str, words: str) -> None:
@@ -38,7 +38,7 @@ def test_a_wrong_grid_is_refused(grid: str, words: str) -> None:
 
 
 def test_a_setting_is_there_once() -> None:
-    with pytest.raises(WaypostError, match="tau is there twice"):
+    with pytest.raises(WaypostError, match="tau is given twice"):
         read_grid("iql", ["tau=0.7", "tau=0.9"])
 
 
@@ -47,9 +47,9 @@ def test_a_setting_is_there_once() -> None:
     [
         ("tau=0.9:0.5", "the first number must be below the second$"),
         ("tau=0:0.5:log", "and be above 0 on a log scale"),
-        ("tau=0.5:0.9:exp", "exp is no scale"),
-        ("tau=0.5", "is no range of numbers"),
-        ("hidden=[64]:[128]", "is no range of numbers"),
+        ("tau=0.5:0.9:exp", "the scale must be log or left out, got exp"),
+        ("tau=0.5", "not a range of numbers"),
+        ("hidden=[64]:[128]", "not a range of numbers"),
     ],
 )
 def test_a_wrong_range_is_refused(text: str, words: str) -> None:
@@ -62,7 +62,7 @@ def test_a_grid_is_every_combination(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [grid.next() for _ in range(5)]
     assert found == [{"a": 1, "b": "x"}, {"a": 1, "b": "y"}, {"a": 2, "b": "x"}, {"a": 2, "b": "y"}, None]
     monkeypatch.setattr(candidates, "MOST", 3)
-    with pytest.raises(WaypostError, match="the grid has 4 combinations; 3 are the most"):
+    with pytest.raises(WaypostError, match="the grid has 4 combinations; the most are 3"):
         Grid({"a": [1, 2], "b": ["x", "y"]})
 
 

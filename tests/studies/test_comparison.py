@@ -93,7 +93,7 @@ def test_what_is_finished_is_not_trained_again(finished: tuple[Comparison, Path]
 
 
 def test_a_folder_of_another_comparison_is_not_mixed_with_this_one(finished: tuple[Comparison, Path]) -> None:
-    with pytest.raises(WaypostError, match="began with steps = 20"):
+    with pytest.raises(WaypostError, match="was started with steps = 20"):
         small(finished[1], ("bc",), steps=30)
 
 
@@ -283,7 +283,7 @@ def test_data_of_different_suites_are_refused(tmp_path: Path) -> None:
         (["t-maze"], {"algorithms": ["bcc"]}, "no algorithm is called 'bcc'"),
         (["t-maze", "t-maze"], {"algorithms": ["bc"]}, "share a folder"),
         (["nowhere.npz"], {"algorithms": ["bc"]}, "nowhere.npz"),
-        (["t-maze", "nowhere.npz"], {"algorithms": ["bc"]}, "some of the data belong to a task and others to none"),
+        (["t-maze", "nowhere.npz"], {"algorithms": ["bc"]}, "some of the data have a task and others have none"),
         (["t-maze"], {"algorithms": ["bc"], "settings": {"bc": {"depth": 3}}}, "depth"),
         (["t-maze"], {"algorithms": ["bc"], "settings": {"xx": {}}}, "no algorithm is called 'xx'"),
     ],
@@ -312,7 +312,7 @@ def test_an_algorithm_that_cannot_learn_there_gets_a_note(tmp_path: Path) -> Non
     ("text", "words"),
     [
         ("[bc]\nhidden = [8]\ndepth = 3\n", "bc has no setting depth"),
-        ("bc = 3\n", "bc is no table"),
+        ("bc = 3\n", "bc is not a table"),
         ("[bc\n", "damaged or not a TOML file"),
         ("[xx]\n", "no algorithm is called 'xx'"),
         ("[bc]\nbatch_size = true\n", r"bc\.batch_size must be a whole number, got True"),

@@ -52,7 +52,7 @@ def test_one_that_wrecks_the_plant_is_told_what_is_wrong() -> None:
     found = diagnosis(WRECK, 100.0, "none")
     assert [each.what for each in found.findings()] == ["scaling"]
     assert not found.to_json()["sound"]
-    assert found.reading().startswith("Not sound: the guide's goals lie 13 times as far from recorded states")
+    assert found.reading().startswith("Not sound: the guide's goals are 13 times as far from recorded states")
     assert "--observation-scaling robust" in found.reading()
 
 

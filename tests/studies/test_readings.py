@@ -82,7 +82,7 @@ def test_the_policy_acts_on_single_rows_and_says_what_it_expects(folder: Path) -
     two, memory = policy.act_with_memory(second[None], memory)
     np.testing.assert_allclose(one[0], policy.act(np.concatenate([first, first])), rtol=1e-5)
     np.testing.assert_allclose(two[0], policy.act(np.concatenate([first, second])), rtol=1e-5)
-    with pytest.raises(WaypostError, match=r"takes \(6,\).*2 rows of 3 side by side.*act_with_memory"):
+    with pytest.raises(WaypostError, match=r"must have shape \(6,\).*2 rows of 3 side by side.*act_with_memory"):
         policy.act(first)
     holes = np.concatenate([first, second])
     holes[0] = np.nan
@@ -97,7 +97,7 @@ def test_resuming_a_finished_run_needs_nothing_learned(folder: Path) -> None:
     data = f"{folder}/logs/*.csv"
     run = waypost.train("por", data, columns=COLUMNS, pipeline=PIPELINE, out=folder / "run", resume=True, **options)
     assert run.plan.pipeline.learned is not None
-    with pytest.raises(WaypostError, match=r"began with pipeline.history = 2, asked for 1"):
+    with pytest.raises(WaypostError, match=r"was started with pipeline.history = 2, got 1"):
         other = replace(PIPELINE, history=1)
         waypost.train("por", data, columns=COLUMNS, pipeline=other, out=folder / "run", resume=True, **options)
 

@@ -109,7 +109,7 @@ def test_another_plan_is_another_training(
     other, told = small(dataset, seeds=1, **change), Notes()
     with pytest.raises(NotTrained):
         Results(tmp_path, read_only=True).run(other, dataset, "walk/bc", told)
-    assert told.notes == [f"{tmp_path / 'walk/bc/0.json'}: {words}; it does not count"]
+    assert told.notes == [f"{tmp_path / 'walk/bc/0.json'}: {words}; it is ignored"]
     Results(tmp_path).run(other, dataset, "walk/bc", Callback())
     assert len(trainings.asked) == 2
     Results(tmp_path, read_only=True).run(other, dataset, "walk/bc", Callback())
@@ -154,7 +154,7 @@ def test_a_training_that_another_process_is_at_is_left_out(
             Results(tmp_path).run(small(dataset, seeds=1), dataset, "walk/bc", Callback())
     assert trainings.asked == [(1,)]
     assert [each["seed"] for each in run.result["per_seed"]] == [1]
-    assert told.notes == [f"{tmp_path / 'walk/bc/0.json'}: another process is at it"]
+    assert told.notes == [f"{tmp_path / 'walk/bc/0.json'}: another process works on it"]
 
 
 def test_a_training_that_diverged_is_not_repeated(trainings: Trainings, dataset: Dataset, tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_a_folder_remembers_its_recipe(tmp_path: Path) -> None:
     assert Results(tmp_path).agree(given) == given
     assert Results(tmp_path).agree(recipe()) == given
     assert Results(tmp_path, read_only=True).agree(recipe(minutes=5.0)) == given
-    with pytest.raises(WaypostError, match=r"recipe.json: has other minutes than asked for; choose another --results"):
+    with pytest.raises(WaypostError, match=r"recipe.json: has other minutes; choose another --results"):
         Results(tmp_path).agree(recipe(minutes=6.0))
     with pytest.raises(WaypostError, match="has other settings"):
         Results(tmp_path).agree(recipe(settings={"por": {"tau": 0.8}}))

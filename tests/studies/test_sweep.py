@@ -153,12 +153,12 @@ def test_the_state_is_shown_at_any_time(tmp_path: Path) -> None:
     [
         ({"sizes": ()}, "nothing to try"),
         ({"sizes": (0,)}, "batch_size must be"),
-        ({"ranges": {"tau": Range(0.1, 0.2)}}, "ranges are for a search"),
-        ({"ranges": {"batch_size": Range(1, 2)}, "trials": 2}, "batch_size: in --grid and in --range"),
+        ({"ranges": {"tau": Range(0.1, 0.2)}}, "ranges need a search"),
+        ({"ranges": {"batch_size": Range(1, 2)}, "trials": 2}, "batch_size: in both --grid and --range"),
         ({"ranges": {"learning_rate": Range(-1.0, 2.0)}, "trials": 2}, "learning_rate must be"),
-        ({"measure": "beauty"}, "nothing can be measured by beauty; choose return, score"),
+        ({"measure": "beauty"}, "measure must be one of return, score"),
         ({"early": Early(), "evaluation": lambda usual: Protocol(every=0)}, "add for example --evaluate-every 100"),
-        ({"env": "none", "measure": "score"}, "has no simulator to find the score in"),
+        ({"env": "none", "measure": "score"}, "has no simulator to measure the score in"),
     ],
 )
 def test_mistakes_are_named_before_any_work(tmp_path: Path, options: dict[str, Any], words: str) -> None:
@@ -188,7 +188,7 @@ def test_the_command_trains_and_shows(tmp_path: Path, capsys: pytest.CaptureFixt
     with pytest.raises(SystemExit) as ended:
         main(f"{line} --trials 3".split())
     assert ended.value.code == 2
-    assert "--search optuna and --trials N go together" in capsys.readouterr().err
+    assert "--search optuna needs --trials N" in capsys.readouterr().err
 
 
 def test_a_measure_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -213,7 +213,7 @@ def test_a_dead_worker_is_replaced_as_long_as_something_is_saved(trial: Trial, r
     ray.deaths, ray.before_death, notes = 2 * ATTEMPTS, a_little, Notes()
     [(_, outcome)] = OnRay(1)([trial], notes)
     assert isinstance(outcome, Run)
-    assert sum("its worker is gone" in note for note in notes.notes) == 2 * ATTEMPTS
+    assert sum("its worker died" in note for note in notes.notes) == 2 * ATTEMPTS
     assert "interrupted at step 2 of 6" in notes.notes[-1]
 
 
@@ -282,7 +282,7 @@ def test_numbers_are_checked(options: dict[str, Any], words: str) -> None:
 
 
 def test_a_missing_gpu_or_cluster_is_named(trial: Trial, ray: FakeRay, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(WaypostError, match=r"should get 0.5 GPUs, and this machine has fewer"):
+    with pytest.raises(WaypostError, match=r"needs 0.5 GPUs, this machine has fewer"):
         list(OnRay(1, gpus=0.5)([trial], Callback()))
 
     def refuse(**options: Any) -> None:

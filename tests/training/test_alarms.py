@@ -86,13 +86,13 @@ def test_losses_that_explode(name: str, usual: float, much: float) -> None:
 @pytest.mark.parametrize(
     ("reward", "settings", "text"),
     [
-        (1e3, {}, "most weights are at their cap of 100: all is learned alike; a smaller --inverse-temperature"),
+        (1e3, {}, "most weights are at their cap of 100: every row counts the same; a smaller --inverse-temperature"),
         (
             -1e3,
             {},
-            "weights are all near 0: next to nothing is learned; --rewards standard or --residuals",
+            "weights are all near 0: almost nothing is learned; --rewards standard or --residuals",
         ),
-        (1.0, {"inverse_temperature": 1e-6}, "weights are all near 1: rewards hardly count, and the data are cloned"),
+        (1.0, {"inverse_temperature": 1e-6}, "weights are all near 1: rewards hardly matter"),
     ],
 )
 def test_weights_that_are_all_the_same(reward: float, settings: dict[str, Any], text: str) -> None:
@@ -160,7 +160,7 @@ def test_a_discrete_policy_is_compared_by_how_often_it_does_the_same() -> None:
 
     assert Alarms(Config(), discrete, None).look(2, [{"seed": 0, "stage": ""}], lambda: [Chooser(0)]) == []
     (alarm,) = Alarms(Config(), discrete, None).look(2, [{"seed": 0, "stage": ""}], lambda: [Chooser(1)])
-    assert "it does what was recorded in 0% of states" in alarm["text"]
+    assert "it agrees with them in 0% of states" in alarm["text"]
 
 
 def test_an_agent_that_remembers_its_episode_is_not_asked() -> None:
@@ -198,7 +198,7 @@ class Same(Agent):
     ("action", "text"),
     [
         ((0.0, 50.0), None),
-        ((2.0, 50.0), "it does what was recorded in 3% of states"),
+        ((2.0, 50.0), "it agrees with them in 3% of states"),
         ((0.0, 900.0), "standard deviat"),
     ],
 )

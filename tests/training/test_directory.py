@@ -135,11 +135,11 @@ def test_a_directory_that_was_deleted_or_replaced_is_noticed(tmp_path: Path) -> 
     with claimed(directory, resume=False) as claim:
         claim.check()
         directory.rename(tmp_path / "moved")
-        with pytest.raises(DirectoryError, match="was deleted or replaced while training"):
+        with pytest.raises(DirectoryError, match="was deleted or replaced during training"):
             claim.check()
         with claimed(directory, resume=False) as other:
             other.check()
-            with pytest.raises(DirectoryError, match="was deleted or replaced while training"):
+            with pytest.raises(DirectoryError, match="was deleted or replaced during training"):
                 claim.check()
 
 

@@ -90,8 +90,8 @@ def test_joint_training_of_por_continues_with_all_parts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"hidden": (9,)}, "was trained with hidden = (8,), asked for (9,)"),
-        ({"observation_scaling": False}, "was trained with observation_scaling = True, asked for False"),
+        ({"hidden": (9,)}, "was trained with hidden = (8,), got (9,)"),
+        ({"observation_scaling": False}, "was trained with observation_scaling = True, got False"),
     ],
 )
 def test_other_settings_are_refused(change: dict[str, Any], message: str, old: Path) -> None:
@@ -101,7 +101,7 @@ def test_other_settings_are_refused(change: dict[str, Any], message: str, old: P
 
 
 def test_other_data_are_refused(old: Path) -> None:
-    with pytest.raises(WaypostError, match="its observation_size is 2, that of walk is 3"):
+    with pytest.raises(WaypostError, match="its observation_size is 2, but walk has 3"):
         waypost.train("bc", walk(size=3), init=old / "run", **SMALL)
 
 
@@ -118,7 +118,7 @@ def test_old_data_that_are_gone_are_mentioned(old: Path, monkeypatch: pytest.Mon
     notes: list[str] = []
     found = donor.kept_behaviour(plan("bc", walk(), init=old / "run"), waypost.Policy.load(old / "run"), notes.append)
     assert found == {"run": str(old / "run")}
-    assert notes[0].startswith("warning: the old data cannot be read again")
+    assert notes[0].startswith("warning: the old behaviour is not checked")
     assert "no such file" in notes[0]
 
 
@@ -133,5 +133,5 @@ def test_a_run_with_other_choices_is_refused() -> None:
         Spec(1, 2, (0.0, 0.0), (1.0, 9.0), action_choices=(words, ())) for words in (("a", "b"), ("a", "b", "c"))
     )
     before: Any = SimpleNamespace(spec=few, config=None)
-    with pytest.raises(WaypostError, match=r"its action_choices is \(\('a', 'b'\), \(\)\), that of"):
+    with pytest.raises(WaypostError, match=r"its action_choices is \(\('a', 'b'\), \(\)\), but t-maze has"):
         donor.inherited(many, before, True, plan("bc", "t-maze"))

@@ -224,12 +224,10 @@ def test_agents_and_environments_of_different_actions_are_refused() -> None:
                 judge()
 
     of_three, vector = Chooser(Discrete(3), jnp.array(0.0)), Constant(jnp.array([1.0]))
-    refuse(of_three, DIAL, r"task dial has 4 discrete actions, the agent gives the number of one of 3 actions; .*--env")
+    refuse(of_three, DIAL, r"task dial has 4 discrete actions, the agent gives an index among 3 actions; .*--env")
     refuse(of_three, DIAL, r"--columns.choices 4$")
     refuse(vector, DIAL, r"task dial has 4 discrete actions, the agent gives actions of shape \(1,\); .*--env")
-    refuse(
-        of_three, COUNTDOWN, r"takes actions of shape \(1,\), the agent gives the number of one of 3 actions; .*--env"
-    )
+    refuse(of_three, COUNTDOWN, r"takes actions of shape \(1,\), the agent gives an index among 3 actions; .*--env")
     dials = Task("dials", "waypost-test/Dials-v0")
     refuse(vector, dials, r"takes actions of 0: one of 2, 1: one of 2; the agent gives a number; .*--columns.discrete$")
 
@@ -279,5 +277,5 @@ def test_cart_poles_are_held_up_by_agents_that_saw_them_fall() -> None:
 
 @pytest.mark.filterwarnings("ignore:.*NaN")
 def test_rewards_that_are_no_numbers_are_refused() -> None:
-    with pytest.raises(WaypostError, match="task countdown: the environment gave rewards that are NaN or infinite"):
+    with pytest.raises(WaypostError, match="task countdown: the environment returned rewards that are NaN or infinite"):
         rollouts([Constant(jnp.array([np.nan]))], COUNTDOWN, 2)

@@ -14,10 +14,10 @@ from waypost.training import memory
 @pytest.mark.parametrize(
     ("algorithm", "options", "message"),
     [
-        ("bc", {"hidden": (2**20, 2**20)}, "the networks would take .* GB of memory, .* are free; use smaller ones"),
+        ("bc", {"hidden": (2**20, 2**20)}, "the networks would take .* GB of memory, .* GB is free; use smaller ones"),
         ("bc", {"hidden": (1024,), "seeds": 10_000, "free": 10**8}, "the networks would take"),
         ("bc", {"batch_size": 2**20, "hidden": (1024,), "free": 4 * 10**9}, "an update would take 4.3 GB"),
-        ("bc", {"steps": 2**31 - 1, "log_every": 2**31 - 1, "free": 10**9}, "updates in one go draw would take"),
+        ("bc", {"steps": 2**31 - 1, "log_every": 2**31 - 1, "free": 10**9}, "updates would take"),
         ("por", {"steps": 2**31 - 1, "training": "staged"}, "the steps of all stages must be 2147483647 or fewer"),
     ],
 )

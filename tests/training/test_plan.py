@@ -25,7 +25,7 @@ def test_a_path_may_be_spelled_in_several_ways(name: str, tmp_path: Path, monkey
     for same in ("../donor", ".././donor", str(tmp_path / "donor")):
         same_plan(replace(asked, **{name: same}), tmp_path / "run")
     for other in ("donor", str(tmp_path / "donor" / "more")):
-        with pytest.raises(WaypostError, match=f"began with {name} = '../donor'"):
+        with pytest.raises(WaypostError, match=f"was started with {name} = '../donor'"):
             same_plan(replace(asked, **{name: other}), tmp_path / "run")
 
 
@@ -37,7 +37,7 @@ def test_runs_that_knew_of_no_pipeline_can_be_resumed(tmp_path: Path) -> None:
     same_plan(asked, tmp_path / "run")
     assert read_plan(tmp_path / "run").pipeline.max_gap == 0
     write_json(tmp_path / "run" / "config.json", asked.to_json())
-    with pytest.raises(WaypostError, match=r"began with pipeline.history = 1, asked for 2"):
+    with pytest.raises(WaypostError, match=r"was started with pipeline.history = 1, got 2"):
         same_plan(replace(asked, pipeline=Pipeline(history=2)), tmp_path / "run")
     learned = Pipeline(missing=("mean",), learned=Learned(means={"x": 1.0}))
     write_json(tmp_path / "run" / "config.json", replace(asked, pipeline=learned).to_json())
@@ -48,7 +48,7 @@ def test_nothing_is_not_the_same_as_something(tmp_path: Path) -> None:
     asked = plan("bc", "t-maze")
     write_json(tmp_path / "run" / "config.json", asked.to_json())
     same_plan(asked, tmp_path / "run")
-    with pytest.raises(WaypostError, match="began with init = None, asked for 'donor'"):
+    with pytest.raises(WaypostError, match="was started with init = None, got 'donor'"):
         same_plan(replace(asked, init="donor"), tmp_path / "run")
 
 

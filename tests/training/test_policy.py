@@ -58,10 +58,10 @@ def test_what_was_saved_is_loaded(folder: Path, made: list[Policy]) -> None:
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [
-        ("seeds", list(range(20_000)), "there must be 10000 seeds or fewer, got 20000"),
-        ("seeds", [0, 0], "seeds must be different numbers from 0 on, at least one, got [0, 0]"),
-        ("seeds", [], "seeds must be different numbers"),
-        ("seeds", [-1], "seeds must be different numbers from 0 on"),
+        ("seeds", list(range(20_000)), "the number of seeds must be 10000 or less, got 20000"),
+        ("seeds", [0, 0], "seeds must be one or more different numbers from 0 up, got [0, 0]"),
+        ("seeds", [], "seeds must be one or more different numbers"),
+        ("seeds", [-1], "seeds must be one or more different numbers from 0 up"),
         ("seeds", ["0"], "seeds[0] must be a whole number, got '0'"),
         ("seeds", [0, 5], "seed-5.safetensors: is missing"),
         ("format", 2, "format must be 1, got 2"),
@@ -114,11 +114,11 @@ def changed(change: Callable[[np.ndarray], np.ndarray]) -> Callable[[dict[str, n
     [
         (
             changed(lambda x: x * np.float32(np.nan)),
-            "agent.executor.actions.high holds numbers that are NaN or infinite",
+            "agent.executor.actions.high has values that are NaN or infinite",
         ),
         (
             changed(lambda x: x * np.float32(np.inf)),
-            "agent.executor.actions.high holds numbers that are NaN or infinite",
+            "agent.executor.actions.high has values that are NaN or infinite",
         ),
         (
             changed(lambda x: x.astype(np.float64)),
@@ -189,7 +189,7 @@ def test_rows_with_names_are_read_by_name(heater: Policy) -> None:
 
 @pytest.mark.parametrize("strange", ["ab", [[1, 2], [1]], object()])
 def test_what_is_no_number_is_refused(strange: Any, heater: Policy) -> None:
-    with pytest.raises(WaypostError, match="observations must be numbers, or rows with the names of columns"):
+    with pytest.raises(WaypostError, match="observations must be numbers, or rows with column names"):
         heater.act(strange)
 
 

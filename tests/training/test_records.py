@@ -18,7 +18,7 @@ DAMAGED = {
     "[]": "it must be a table of names and values, got []",
     "null": "it must be a table of names and values, got None",
     "[" * 100_000: "recursion",
-    '{"a": 1, "a": 2}': "a is there twice",
+    '{"a": 1, "a": 2}': "a appears twice",
     "{}": "algorithm is missing",
     "9" * 5_000: "5000 digits",
     "\xff": "can't decode byte 0xff",
@@ -90,7 +90,7 @@ HEAD = {"step": 1, "seconds": 0.5}
         ({**HEAD, "metrics": []}, "evaluations is missing"),
         ({"metrics": [], "evaluations": []}, "step is missing"),
         ({**HEAD, "metrics": [{"step": 1}], "evaluations": []}, "metrics[0].seed is missing"),
-        ({**HEAD, "metrics": [{"step": 1, "seed": 0, "loss": []}], "evaluations": []}, "neither a number nor a text"),
+        ({**HEAD, "metrics": [{"step": 1, "seed": 0, "loss": []}], "evaluations": []}, "neither a number nor text"),
     ],
 )
 def test_the_tables_of_a_checkpoint_are_checked(record: Any, message: str) -> None:

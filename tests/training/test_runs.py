@@ -118,7 +118,7 @@ def test_saved_policies_act_exactly_as_trained(finished: waypost.Run) -> None:
     assert not np.array_equal(*(policy.act(observations) for policy in finished.policies))
     with pytest.raises(WaypostError, match="no policy of seed 9"):
         waypost.Policy.load(finished.directory, 9)
-    with pytest.raises(WaypostError, match=r"takes \(2,\) or \(batch, 2\)"):
+    with pytest.raises(WaypostError, match=r"must have shape \(2,\) or \(batch, 2\)"):
         finished.policy.act(np.zeros(3))
 
 
@@ -196,8 +196,8 @@ def test_a_finished_run_is_refused_and_resuming_it_only_shows_it(finished: waypo
 
 def test_other_settings_are_refused_by_name(finished: waypost.Run) -> None:
     for change, message in (
-        ({"tau": 0.8}, "config.tau = 0.7, asked for 0.8"),
-        ({"steps": 50}, "steps = 40, asked for 50"),
+        ({"tau": 0.8}, "config.tau = 0.7, got 0.8"),
+        ({"steps": 50}, "steps = 40, got 50"),
         ({"seeds": 1}, "seeds"),
     ):
         with pytest.raises(WaypostError, match=message):
@@ -391,7 +391,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(finished: waypost.Run,
     assert [read_arrays(out / file)[1]["step"] for file in (LAST, BEFORE)] == [30, 20]
     flip(out / LAST)
     resumed = bare(out, heard, resume=True)
-    warning = "damaged (its checksum does not match); continuing from the checkpoint before it, of step 20"
+    warning = "damaged (its checksum does not match); continuing from the previous checkpoint, of step 20"
     assert [note for note in heard.notes if warning in note]
     assert same(resumed, finished)
     assert resumed.metrics == finished.metrics
@@ -409,9 +409,7 @@ def test_two_damaged_checkpoints_are_said_in_one_line(unfinished: Path) -> None:
     out = unfinished
     flip(out / LAST)
     (out / BEFORE).write_bytes(b"no")
-    with pytest.raises(
-        WaypostError, match=r"state.safetensors: damaged .*; so is the checkpoint before it: .*previous"
-    ):
+    with pytest.raises(WaypostError, match=r"state.safetensors: damaged .*; so is the previous checkpoint: .*previous"):
         bare(out, resume=True)
 
 
@@ -448,7 +446,7 @@ def test_a_checkpoint_of_an_older_version_goes_on(finished: waypost.Run, unfinis
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"arrays": lambda arrays: {}}, "its checkpoint is not one of this run"),
+        ({"arrays": lambda arrays: {}}, "its checkpoint does not belong to this run"),
         ({"arrays": lambda a: {n: v.astype(np.float64) for n, v in a.items()}}, "is saved as float64, expected"),
         ({"record": None}, "not a checkpoint of this version of Waypost"),
         (
@@ -512,7 +510,7 @@ def test_a_directory_that_vanishes_is_noticed(tmp_path: Path) -> None:
             if step == 10:
                 (tmp_path / "run").rename(tmp_path / "moved")
 
-    with pytest.raises(WaypostError, match="run: was deleted or replaced while training"):
+    with pytest.raises(WaypostError, match="run: was deleted or replaced during training"):
         bare(tmp_path / "run", Move())
     assert not (tmp_path / "run").exists()
 

@@ -58,7 +58,7 @@ def test_without_rewards_there_are_early_and_late_ones(data: Dataset) -> None:
     shown = some_episodes(data.without_rewards(), False, None)
     assert [(each.words, each.place, each.earned) for each in shown.picked] == [
         ("an early episode", 2, None),
-        ("one of the middle", 10, None),
+        ("a middle one", 10, None),
         ("a late one", 17, None),
     ]
 

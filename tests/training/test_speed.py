@@ -25,7 +25,7 @@ def test_every_stage_is_measured_without_its_compilation(dataset: Dataset, monke
 
 def test_it_takes_one_core(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speed, "cores", lambda: 2)
-    with pytest.raises(WaypostError, match="on one core, this process has 2: begin with `taskset -c 0`"):
+    with pytest.raises(WaypostError, match="on one core, this process has 2: start it with `taskset -c 0`"):
         measure(plan("bc", dataset), dataset)
 
 

@@ -120,7 +120,7 @@ def test_a_missing_tool_is_named_before_anything_is_read(
 
 
 def test_an_unknown_tool_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(WaypostError, match="nothing tracks with 'paper'; there are: tensorboard, wandb, trackio"):
+    with pytest.raises(WaypostError, match="tracking must be one of tensorboard, wandb, trackio, got 'paper'"):
         Tracking("paper", tmp_path)  # type: ignore[arg-type]
 
 

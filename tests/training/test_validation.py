@@ -95,7 +95,7 @@ def test_the_lowest_row_of_each_seed_is_found() -> None:
         ({"hold_out": 0.99}, "cannot be split"),
         ({"hold_out": 0.1, "stream": "always"}, "cannot be split; hold out a file of its own"),
         ({"keep_best": "policy_loss"}, "keep_best needs a run directory"),
-        ({"stop_early": "held_out_policy_loss"}, "stop_early needs episodes to measure on: .* --hold-out 0.1"),
+        ({"stop_early": "held_out_policy_loss"}, "stop_early needs held-out episodes; .* --hold-out 0.1"),
         (
             {"stop_early": "policy_loss", "hold_out": 0.25},
             "stop_early must be a held-out loss, one of held_out_policy_loss; got 'policy_loss'",

@@ -17,13 +17,13 @@ from waypost.errors import InterruptedRun, WaypostError
 
 _DESCRIPTION = (
     "Offline reinforcement learning: from logged data to a policy that says where to go and how to get there. "
-    "`waypost --version` shows which version this is."
+    "`waypost COMMAND --help` explains a command; `waypost --version` shows the version."
 )
 _STYLE = (tyro.conf.OmitSubcommandPrefixes, tyro.conf.HelptextFromCommentsOff, tyro.conf.SuppressFixed)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point; exits with 2 after a mistake the user can fix or a file that fails, 130 after an interruption."""
+    """Entry point; exits with 2 after an error the user can fix or a failing file, with 130 after an interruption."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
         with output.streams(), _terminated_as_interrupted():
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = output.end(f"stopped and saved at step {stop.step}; continue with the same command{more}", 130)
     except KeyboardInterrupt:
         code = output.end("stopped", 130)
-    except BrokenPipeError:  # the reader of the output has seen enough
+    except BrokenPipeError:  # the reader has closed the pipe
         code = 1
     except (WaypostError, OSError, MemoryError, RecursionError, UnicodeError) as error:
         code = output.end(f"error: {output.reason(error)}", 2)
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 @contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM ends a command as Ctrl-C does: nothing half-written stays behind."""
+    """SIGTERM ends a command as Ctrl-C does: nothing half-written is left behind."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -57,22 +57,22 @@ def _terminated_as_interrupted() -> Iterator[None]:
 def _run(arguments: list[str]) -> int:
     try:
         return _dispatch(arguments)
-    except SystemExit as stop:  # the parser has said what there is to say: the help, or what is wrong
+    except SystemExit as stop:  # the parser has printed the help, or the error
         return stop.code if isinstance(stop.code, int) else int(bool(stop.code))
 
 
 def _dispatch(arguments: list[str]) -> int:
-    """Only the command that is asked for is looked at, so that help need not wait for what others import."""
+    """Only the requested command is looked at, so that help need not wait for what others import."""
     command = arguments[0] if arguments else ""
     arguments = _with_expressions(arguments)
     if any("\0" in argument for argument in arguments):
-        raise WaypostError("an argument holds a NUL character, which no name or number has")
+        raise WaypostError("an argument holds a NUL character; remove it")
     if command in ("--version", "-V"):
         from importlib.metadata import version
 
         output.say(f"waypost {version('waypost')}")
         return 0
-    if command == "doctor":  # it must work where what other commands import does not
+    if command == "doctor":  # it must work even if the imports of other commands fail
         run_doctor(_parse(Doctor, arguments[1:], "waypost doctor"))
         return 0
     from waypost.cli import options
@@ -89,13 +89,13 @@ def _dispatch(arguments: list[str]) -> int:
             return _train(arguments[1], arguments[2:])
         _parse(options.names({name: each.title for name, each in ALGORITHMS.items()}), arguments[1:], "waypost train")
     titles = {name: str(each.__doc__).splitlines()[0] for name, each in options.COMMANDS.items()}
-    known = {"demo": titles["demo"], "train": "Train agents of an algorithm on data.", **titles}
+    known = {"demo": titles["demo"], "train": "Train agents with an algorithm on data.", **titles}
     _parse(options.names(known), arguments, "waypost", description=_DESCRIPTION)
     return 0
 
 
 def _with_expressions(arguments: list[str]) -> list[str]:
-    """The arguments with a reward in one piece: one that begins with a minus would be taken for an option."""
+    """The arguments with --reward as one piece: an expression that starts with a minus would be taken for an option."""
     found: list[str] = []
     for argument in arguments:
         if found and found[-1] == "--reward" and not argument.startswith("--"):
@@ -111,7 +111,7 @@ def _parse(kind: Any, arguments: list[str], name: str, **more: Any) -> Any:
 
 
 def _train(algorithm: str, arguments: list[str]) -> int:
-    """Two readings of the line: the first says which settings to start from, the second puts the line's on top."""
+    """Parse twice: first for the settings to start from, then with these as defaults."""
     from dataclasses import replace
     from pathlib import Path
 
@@ -146,5 +146,5 @@ def _train(algorithm: str, arguments: list[str]) -> int:
 
 
 def _named(given: str | None, usual: str | None) -> str | None:
-    """What a name on the line means: none is none at all."""
+    """A name from the command line; "none" means None."""
     return usual if given is None else None if given == "none" else given

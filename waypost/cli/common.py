@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options shared by several commands."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class LogOptions:
 
     columns: Columns = field(default_factory=Columns)
     columns_from: Path | None = None
-    """A run directory: read the data as that run read its own; what is given besides lies on top."""
+    """Run directory: read the data as that run did; options given here override it."""
     pipeline: tyro.conf.OmitArgPrefixes[Pipeline] = field(default_factory=Pipeline)
 
     @property
     def reading(self) -> dict[str, Any]:
-        """The arguments `columns` and `pipeline` of whatever reads data."""
+        """The arguments `columns` and `pipeline` of functions that read data."""
         usual = reading_of(self.columns_from)
         return vars(usual.with_given(self.columns, self.pipeline))
 
 
 def reading_of(run: Path | None) -> Reading:
-    """How a run read its data; the usual, if no run is named."""
+    """How a run read its data; the defaults if there is no run."""
     if run is None:
         return Reading()
     from waypost.training.plan import read_reading
@@ -40,18 +40,18 @@ def reading_of(run: Path | None) -> Reading:
 
 @dataclass(frozen=True)
 class EvaluationOptions:
-    """How agents are evaluated; what is not given is as the task says."""
+    """How agents are evaluated; by default as the task says."""
 
     evaluate_every: int | None = None
     """Steps between evaluations; 0 = only at the end."""
     episodes: int | None = None
     """Episodes per evaluation and seed."""
     average_last: int | None = None
-    """The result is the mean over this many last evaluations."""
+    """Number of last evaluations whose mean is the result."""
     evaluation_seed: int | None = None
-    """Seed of the evaluation's environments."""
+    """Seed of the evaluation environments."""
     evaluation_workers: int | None = None
-    """Processes for environments that cannot step as a batch; by default none, and they step one by one."""
+    """Processes for environments that cannot step as a batch; by default they step one by one in this process."""
 
     @property
     def given(self) -> dict[str, int]:
@@ -62,35 +62,35 @@ class EvaluationOptions:
         return {name: value for name, value in fields.items() if value is not None}
 
     def on_top_of(self, usual: Any) -> Any:
-        """A `Protocol` with what is given here, and the rest as usual."""
+        """A `Protocol` with the options given here, and defaults for the rest."""
         return replace(usual, **self.given)
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a training goes, and its seeds."""
+    """The output of a training, and its seeds."""
 
     out: Path | None = None
     """Run directory; by default runs/ALGO-DATA."""
     resume: bool = False
-    """Continue with what the directory holds: an unfinished run, a finished one, or nothing yet."""
+    """Continue with what the run directory holds: an unfinished run, a finished one, or nothing yet."""
     seeds: int = 1
-    """How many agents to train at once, each with its own seed."""
+    """Number of agents to train at once, each with its own seed."""
     first_seed: int = 0
-    """Their seeds count up from here."""
+    """Seed of the first agent; the others count up from it."""
     track: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = ()
-    """Tools that are told every number while it trains; see docs/track.md."""
+    """Tracking tools that receive every number; see docs/track.md."""
     strict: bool = False
-    """Make errors of alarms: what training should not do, such as values that no reward explains."""
+    """Turn alarms into errors, for example about values that the rewards cannot explain."""
     columns_from: Path | None = None
-    """A run directory: read the data as that run read its own; what is given besides lies on top."""
+    """Run directory: read the data as that run did; options given here override it."""
     json: bool = False
     """Print the result as one JSON object, the last line on stdout."""
 
 
 @dataclass(frozen=True)
 class Ground:
-    """What decides which settings a training starts from; read from the line before the rest."""
+    """The options that decide which settings a training starts from; parsed before the rest."""
 
     data: Annotated[str, SEVERAL] = "four-rooms"
     columns_from: Path | None = None

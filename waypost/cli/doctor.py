@@ -1,4 +1,4 @@
-"""`waypost doctor`: its options and its output. Nothing heavy is imported: it may be what is broken."""
+"""`waypost doctor`: its options and its output. Nothing heavy is imported, since it may be broken."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _COLOURS: dict[Level, str] = {"ok": "green", "note": "cyan", "warning": "yellow"
 class Doctor:
     """Check this installation: versions, extras, devices, folders, and a short training.
 
-    Exit code 2 means that something keeps Waypost from working. Bug reports need the output. No network is used.
+    Exit code 2 means that something keeps Waypost from working. Add the output to bug reports. No network is used.
     """
 
     self_test: bool = True
     """Train a small policy, save it, load it, and compare its actions."""
     json: bool = False
-    """Print what was found as one JSON object, the last line on stdout."""
+    """Print the results as one JSON object, the last line on stdout."""
 
 
 def run_doctor(command: Doctor) -> None:

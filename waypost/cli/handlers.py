@@ -1,4 +1,4 @@
-"""What each command does: `run_NAME` for the command NAME."""
+"""What each command does: `run_NAME` runs the command NAME."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def run_export(command: options.Export) -> None:
     with screen.status("exporting"):
         done = export(command.run, **asked)
     if done["note"]:
-        screen.tell(f"tried on random observations only: {done['note']}")
+        screen.tell(f"checked on random observations only: {done['note']}")
     tried = " and ".join(f"{count} {kind}" for kind, count in done["tried"].items() if count)
     screen.tell(f"largest difference from the agent on {tried} observations: {done['difference']:.2g}")
     for tensors in ("inputs", "outputs"):
@@ -277,7 +277,7 @@ def run_collect(command: options.Collect) -> None:
 
 
 def run_inspect(command: options.Inspect) -> int:
-    """Exit code 2 says that training would refuse the data."""
+    """Exit code 2 means that training would refuse the data."""
     from waypost.agents import supports
     from waypost.cli.screen import results, show_inspection
     from waypost.data.inspection import inspect

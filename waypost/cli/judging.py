@@ -1,4 +1,4 @@
-"""A judgement in the terminal, and a training."""
+"""The results of `waypost judge` and of a training in the terminal."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from waypost.studies.judge.judgement import HEADER, Judgement, cells, notes
 from waypost.training.runs import Run, last_losses
 
 WIDE = 110
-"""Columns of a terminal that has room for everything."""
+"""Width of a terminal with room for all columns."""
 ON_THE_PAGE = ("doubly robust", "unusual actions")
-"""What a narrower one leaves to the page."""
+"""Columns that a narrower terminal leaves to the page."""
 
 
 def show_judgement(judgement: Judgement, to: Screen) -> None:
-    """The candidates as a table, best first, and last, next to the prompt, which one to take."""
+    """The candidates as a table, best first, and last, next to the prompt, the recommendation."""
     rows = [cells(each) for each in judgement.candidates]
     left_out = ON_THE_PAGE if to.width < WIDE else ()
     shown = [place for place, name in enumerate(HEADER) if name not in left_out]
@@ -32,7 +32,7 @@ def show_judgement(judgement: Judgement, to: Screen) -> None:
 
 
 def show_run(run: Run, to: Screen) -> None:
-    """The result of a training: its evaluation, or without a simulator its losses; and why it stopped early."""
+    """The result of a training: its evaluation, or its losses without a simulator; and why it stopped early."""
     if run.plan.task is None:
         show_losses(run, to)
     else:
@@ -43,7 +43,7 @@ def show_run(run: Run, to: Screen) -> None:
 
 
 def show_losses(run: Run, to: Screen) -> None:
-    """The result of a run without a simulator: its last losses, those on held-out episodes beside them."""
+    """The result of a run without a simulator: its last losses, with those on held-out episodes beside them."""
     last = last_losses(run.metrics)
     names = list(dict.fromkeys(name for losses in last.values() for name in losses))
     table = Table("seed", *(name.replace("_", " ") for name in names))
@@ -56,8 +56,8 @@ def show_losses(run: Run, to: Screen) -> None:
 
 
 def facts(judgement: Judgement) -> str:
-    """What the numbers are."""
+    """What the numbers mean."""
     return (
-        f"values: discounted by {judgement.discount:g} from the start states of {judgement.episodes} episodes; "
-        f"these earned {judgement.mean_return:.4g} on average, {judgement.discounted_return:.4g} discounted"
+        f"values: discounted by {judgement.discount:g} from the start states of {judgement.episodes} episodes, whose "
+        f"mean return is {judgement.mean_return:.4g}, {judgement.discounted_return:.4g} discounted"
     )

@@ -1,4 +1,4 @@
-"""What can be asked for on the command line: a class for each command, and their help."""
+"""The options of every command, as one class each, and their help."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ from waypost.data.names import SEVERAL
 
 @dataclass(frozen=True)
 class Compare(LogOptions):
-    """Train and evaluate several algorithms on the same data, and rank them: tables, curves and a page.
+    """Train and evaluate several algorithms on the same data, and rank them in tables, figures and a page.
 
-    What is finished already is skipped, so rerunning continues where it was interrupted.
+    Finished trainings are only read: run the same command again to continue after an interruption.
     """
 
     data: tuple[str, ...]
-    """Data sets, as for `train --data`; their tasks must be of one suite."""
+    """Data sets, as for `train --data`; their tasks must belong to the same suite."""
     algos: tuple[str, ...] = ("all",)
     """Algorithms, see `waypost list`; all = every one."""
     env: str | None = None
     """Task to evaluate on; by default the data's own."""
     seeds: int = 3
-    """How many agents of each."""
+    """Number of agents of each algorithm."""
     first_seed: int = 0
-    """Their seeds count up from here."""
+    """Seed of the first agent; the others count up from it."""
     steps: int | None = None
-    """Updates each agent gets in all, whatever the stages of its training; by default each preset's."""
+    """Updates of each agent, over all stages of its training; by default each preset's."""
     settings: Path | None = None
-    """TOML file with settings on top of the presets: a table [ALGORITHM] for each."""
+    """TOML file of settings that override the presets: a table [ALGORITHM] for each."""
     out: Path = Path("runs/compare")
-    """Folder with a run directory for each training, and results.csv, results.md and compare.html."""
+    """Folder for a run directory of each training, results.csv, results.md and compare.html."""
     json: bool = False
     """Print the results as one JSON object, the last line on stdout."""
     evaluation: tyro.conf.OmitArgPrefixes[EvaluationOptions] = field(default_factory=EvaluationOptions)
@@ -55,35 +55,35 @@ class Compare(LogOptions):
 
 @dataclass(frozen=True)
 class Paper:
-    """Repeat an experiment of the paper: figures, numbers, a text beside the paper's claim, and a page of them all.
+    """Repeat an experiment of the paper: figures, tables, a text beside the paper's claim, and a page.
 
-    What is trained already is only read, so rerunning continues where it was interrupted.
+    Finished trainings are only read: run the same command again to continue after an interruption.
     """
 
     name: tyro.conf.Positional[str]
-    """Which one; list shows them."""
+    """Name of the experiment; `list` shows all."""
     quick: bool = False
-    """Minutes instead of hours: fewer seeds (of agents and rollouts) and steps (of training and recording)."""
+    """Minutes instead of hours: fewer seeds and rollouts, fewer steps of training and recording."""
     out: Path = Path("runs/paper")
-    """Folder with a folder for each experiment, and paper.html."""
+    """Folder for a folder of each experiment, and paper.html."""
     seeds: int | None = None
-    """Agents of each kind, or draws where nothing is trained; by default the experiment's."""
+    """Number of agents of each kind, or of random draws if nothing is trained; by default the experiment's."""
     steps: int | None = None
-    """Updates each agent gets in all; by default the experiment's."""
+    """Updates of each agent, over all stages; by default the experiment's."""
     data: tuple[str, ...] = ()
-    """Only these data sets, for experiments that have several; hopper-medium-v2 is D4RL's file of hopper-medium."""
+    """Only these data sets, if the experiment has several; hopper-medium-v2 is D4RL's file of hopper-medium."""
     algos: tuple[str, ...] = ()
-    """Only these algorithms, for experiments that compare several."""
+    """Only these algorithms, if the experiment compares several."""
     settings: Path | None = None
-    """TOML file with settings on top of the presets: a table [ALGORITHM] for each."""
+    """TOML file of settings that override the presets: a table [ALGORITHM] for each."""
     runs: Path | None = None
-    """Folder of the run directories; in that of a `compare` with the same options what is trained already is read."""
+    """Folder of the run directories; that of a `compare` with the same options works, its trainings are reused."""
     results: Path | None = None
-    """Folder of small result files in place of run directories; what is there is read. Processes can share it."""
+    """Folder of small result files instead of run directories; what it holds is reused. Processes can share it."""
     minutes: float | None = None
-    """Minutes of one core that each agent's updates take, in place of steps; with --results, and `taskset -c 0`."""
+    """Minutes on one core for the updates of each agent, instead of steps; needs --results and `taskset -c 0`."""
     read_only: bool = False
-    """Train nothing: make tables, figures and pages of what is in --results."""
+    """Train nothing: make tables, figures and pages from what --results holds."""
     json: bool = False
     """Print the record, or the list, as one JSON object, the last line on stdout."""
     evaluation: tyro.conf.OmitArgPrefixes[EvaluationOptions] = field(default_factory=EvaluationOptions)
@@ -92,32 +92,32 @@ class Paper:
 
 @dataclass(frozen=True)
 class Demo:
-    """Collect four-room data, train POR on it, evaluate it and write a report: a first look in minutes."""
+    """Collect four-rooms data, train POR on it, evaluate it and write a report: a first look in minutes."""
 
     out: Path = Path("runs/demo")
     """Run directory."""
     steps: int = 45_000
-    """Updates; the preset has more."""
+    """Updates of each agent; the preset has more."""
     seeds: int = 1
-    """How many agents to train at once."""
+    """Number of agents to train at once, each with its own seed."""
     resume: bool = False
-    """Continue with what the directory holds: an unfinished demo, a finished one, or nothing yet."""
+    """Continue with what the run directory holds: an unfinished run, a finished one, or nothing yet."""
     json: bool = False
     """Print the result as one JSON object, the last line on stdout."""
 
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Evaluate the agents of a finished run again; the run is left as it is."""
+    """Evaluate the agents of a finished run again; the run is not changed."""
 
     run: tyro.conf.Positional[Path]
     """Run directory."""
     env: str | None = None
-    """Task to evaluate on, if not the run's own."""
+    """Task to evaluate on; by default the run's own."""
     episodes: int | None = None
     """Episodes per seed; by default the run's."""
     seed: int | None = None
-    """Seed of the environments; by default the run's."""
+    """Seed of the evaluation environments; by default the run's."""
     workers: int | None = None
     """Processes for environments that cannot step as a batch; by default the run's."""
     json: bool = False
@@ -126,7 +126,7 @@ class Evaluate:
 
 @dataclass(frozen=True)
 class Report:
-    """Write a finished run's report.html again."""
+    """Write report.html of a finished run again."""
 
     run: tyro.conf.Positional[Path]
     """Run directory."""
@@ -136,49 +136,49 @@ class Report:
 
 @dataclass(frozen=True)
 class Adapt(LogOptions):
-    """Teach a POR or waypoint run a new task: V and guide learn again, from new rewards or data; the executor stays.
+    """Teach a POR or waypoint run a new task: value and guide learn from new rewards or data; the executor stays.
 
     --reward may also name a function here: FILE.py:FUNCTION or MODULE:FUNCTION, (observations, actions,
     next_observations) -> waypost.Labels.
     """
 
     run: tyro.conf.Positional[Path]
-    """Run directory of a POR run with an executor."""
+    """Run directory of a POR or waypoint run with an executor."""
     data: Annotated[str | None, SEVERAL] = None
-    """Data to learn from, as for `train --data`, actions not needed; by default the run's own."""
+    """Data to learn from, as for `train --data`; no actions needed; by default the run's own."""
     env: str | None = None
-    """Task to evaluate on; by default the data's own, and none for a new reward."""
+    """Task to evaluate on; by default the data's own, or none with a new reward."""
     rewards: Literal["task", "recorded", "goal", "centred-goal", "return-range"] | None = None
     """Reward convention; by default the run's, or that of the data's task if it is another one."""
     out: Path | None = None
-    """Directory of the new run; by default RUN-adapted."""
+    """Run directory of the new run; by default RUN-adapted."""
     steps: int | None = None
     """Updates of V and guide; by default the run's."""
     tau: float | None = None
     """Expectile of V; by default the run's."""
     inverse_temperature: float | None = None
-    """Weight of value against staying close to the data; by default the run's."""
+    """Weight of the value against staying close to the data; by default the run's."""
     resume: bool = False
-    """Continue with what the directory holds."""
+    """Continue with what the run directory holds: an unfinished run, a finished one, or nothing yet."""
     json: bool = False
     """Print the result as one JSON object, the last line on stdout."""
 
 
 @dataclass(frozen=True)
 class Diagnose(LogOptions):
-    """Say why a POR or waypoint agent's actions may be wrong: the guide beyond the data, its aim, or the executor.
+    """Explain why a POR or waypoint agent may act badly: its guide leaves the data or aims badly, or its executor errs.
 
-    Theorem 1 of the paper, measured on the run's data without a simulator.
+    Measures the terms of the paper's Theorem 1 on the run's data, without a simulator.
     """
 
     run: tyro.conf.Positional[Path]
     """Run directory."""
     data: Annotated[str | None, SEVERAL] = None
-    """Data to measure on, as for `train --data`; by default the run's."""
+    """Data to measure on, as for `train --data`; by default the run's own."""
     states: int = 2_000
-    """States of the data to look at."""
+    """Number of states of the data to measure on."""
     neighbours: int = 20
-    """Recorded transitions that stand for what else could have been done in a state."""
+    """Recorded transitions per state that show what else could have been done there."""
     out: Path | None = None
     """Folder for the figure, the table and the text; by default RUN/diagnosis."""
     json: bool = False
@@ -187,9 +187,9 @@ class Diagnose(LogOptions):
 
 @dataclass(frozen=True)
 class Judge(LogOptions):
-    """Say from recorded data alone how good the policies of runs are, and which one to take.
+    """Estimate from recorded data alone how good the policies of runs are, and which one to use.
 
-    Fitted Q evaluation on bootstraps of the episodes, a doubly robust check, and how far actions are from the data.
+    Fitted Q evaluation on bootstraps of the episodes, a doubly robust check, and the distance of actions from the data.
     """
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
@@ -197,28 +197,28 @@ class Judge(LogOptions):
     data: Annotated[str | None, SEVERAL] = None
     """Episodes the runs did not learn from, as for `train --data`; by default what they held out (--hold-out)."""
     discount: float | None = None
-    """Discount of the values; by default the runs' own, the largest where they differ."""
+    """Discount of the values; by default the runs' own, the largest if they differ."""
     members: int = 8
-    """Evaluators of each policy, each on its own bootstrap of the episodes."""
+    """Evaluators per policy, each on its own bootstrap of the episodes."""
     steps: int = 10_000
     """Updates of the evaluators."""
     hidden: tuple[int, ...] = (64, 64)
     """Hidden layers of the evaluators."""
     rows: int = 100_000
-    """Transitions to use at most: whole episodes are drawn where there are more."""
+    """The most transitions to use; whole episodes are drawn if there are more."""
     seed: int = 0
-    """Of the evaluators and of what is drawn."""
+    """Seed of the evaluators and of the bootstraps."""
     out: Path = Path("runs/judge")
     """Folder for judge.html, judge.csv and judge.json."""
     json: bool = False
-    """Print the judgement as one JSON object, the last line on stdout."""
+    """Print the results as one JSON object, the last line on stdout."""
 
 
 @dataclass(frozen=True)
 class Export:
-    """Write a run's policy as a file that acts without Waypost: ONNX, or NumPy alone.
+    """Write a run's policy as a file that works without Waypost: ONNX, or NumPy alone.
 
-    The file is tried on 1000 observations, and only kept if it does what the agent does.
+    The file is checked on 1000 observations, and only kept if its actions are those of the agent.
     """
 
     run: tyro.conf.Positional[Path]
@@ -226,68 +226,68 @@ class Export:
     out: tyro.conf.Positional[Path]
     """NAME.onnx, or NAME.npz, which comes with a NAME.py that needs nothing but NumPy."""
     format: Literal["onnx", "numpy"] | None = None
-    """By default what the name says."""
+    """Format of the file; by default by its suffix."""
     seed: int | None = None
-    """Which agent of the run; by default the first."""
+    """Seed of the agent to use; by default the run's first."""
     data: str | None = None
-    """Data to try it on and to take the columns' names from, as for `train --data`; by default the run's."""
+    """Data to check it on and to take column names from, as for `train --data`; by default the run's own."""
     overwrite: bool = False
-    """Replace files that are there."""
+    """Replace existing files."""
     json: bool = False
     """Print what was written as one JSON object, the last line on stdout."""
 
 
 @dataclass(frozen=True)
 class Serve:
-    """Answer observations with a run's policy over HTTP: actions, waypoints, values and the distance to the data.
+    """Serve a run's policy over HTTP: actions, waypoints, values and the distance of observations to the data.
 
-    A policy that is replaced on disk is taken over without losing a request.
+    If the policy on disk is replaced, the new one is loaded without losing a request.
     """
 
     run: tyro.conf.Positional[Path]
     """Run directory."""
     host: str = "127.0.0.1"
-    """Address to listen at; the default can be reached from this machine only. There is no password."""
+    """Address to listen on; the default can only be reached from this machine. There is no password."""
     port: int = 8000
-    """0 = one that is free."""
+    """Port to listen on; 0 = any free one."""
     seed: int | None = None
-    """Which agent of the run; by default the first."""
+    """Seed of the agent to use; by default the run's first."""
     data: str | None = None
-    """Data to measure the distance to and to take the columns' names from; by default the run's."""
+    """Data to measure the distance to and to take column names from; by default the run's own."""
     reload_seconds: float = 1.0
-    """How often to look for a new policy; 0 = only when POST /reload asks for it."""
+    """Seconds between checks for a new policy; 0 = only on POST /reload."""
     check: bool = False
-    """Load the policy, answer one question, and end."""
+    """Load the policy, answer one request, and exit."""
 
 
 @dataclass(frozen=True)
 class Collect:
-    """Record one of D4RL's data sets here, with the policies that come with Waypost; nothing is downloaded."""
+    """Record a replica of one of D4RL's data sets with the policies that come with Waypost; nothing is downloaded."""
 
     name: tyro.conf.Positional[str]
-    """Which one, see `waypost list`: hopper-medium, antmaze-umaze, ..."""
+    """Name of the data set, see `waypost list`: hopper-medium, antmaze-umaze, ..."""
     transitions: int | None = None
-    """How many; by default as many as D4RL's has."""
+    """Number of transitions; by default as many as D4RL's."""
     seed: int = 0
-    """The same seed gives the same data."""
+    """Random seed; the same seed gives the same data."""
     out: Path | None = None
     """File to write; by default where `--data NAME` looks for it: in $WAYPOST_DATA or ~/.waypost/data."""
     workers: int | None = None
-    """Processes that share the work; by default one per core."""
+    """Number of processes; by default one per core."""
     overwrite: bool = False
-    """Replace the file if it is there."""
+    """Replace an existing file."""
     json: bool = False
-    """Print the set's figures as one JSON object, the last line on stdout."""
+    """Print the statistics of the data as one JSON object, the last line on stdout."""
 
 
 @dataclass(frozen=True)
 class Inspect(LogOptions):
-    """Look at data before training on them: what is in them, what is wrong, what they are good for."""
+    """Check data before training on them: what they hold, what is wrong, and which algorithms can use them."""
 
     source: tyro.conf.Positional[Annotated[str, SEVERAL]]
     """Names, files, folders or patterns, as for `train --data`."""
     out: Path | None = None
-    """Also write the findings as a page with plots, for example data.html."""
+    """Also write the findings as a page with figures, for example data.html."""
     json: bool = False
     """Print the findings as one JSON object, the last line on stdout."""
 
@@ -296,34 +296,34 @@ class Inspect(LogOptions):
 class Convert(LogOptions):
     """Write data in another format: .npz, .hdf5, .parquet, or a Minari folder (a name without a suffix).
 
-    What is read back is the same, bit for bit. Rows can be chosen and columns dropped on the way.
+    The data read back are the same, bit for bit. Rows can be selected and columns dropped.
     """
 
     source: tyro.conf.Positional[str]
     """A name, file, folder or pattern, as for `train --data`; A+B joins several."""
     out: tyro.conf.Positional[Path]
-    """File to write; its suffix says the format. With --parts, a folder."""
+    """File to write; its suffix gives the format. With --parts, a folder."""
     top: float | None = None
-    """Keep only this share of the episodes, the best by return: 0.1 for the top 10 %."""
+    """Keep only this share of the episodes, those with the highest return: 0.1 for the top 10 %."""
     slice: tuple[float, float] | None = None
-    """Keep only the transitions from one share of the data to another: 0.3 0.7."""
+    """Keep only the transitions between two shares of the data: 0.3 0.7."""
     drop_actions: bool = False
-    """Leave the actions out."""
+    """Leave out the actions."""
     drop_rewards: bool = False
-    """Leave the rewards out."""
+    """Leave out the rewards."""
     overwrite: bool = False
-    """Replace the file, or the parts, if they are there."""
+    """Replace existing files."""
     parts: int | None = None
-    """Write a folder of so many files, to be streamed; the same command goes on where it was interrupted."""
+    """Write a folder of this many files, for streaming; the same command continues after an interruption."""
     part_rows: int | None = None
-    """The same with about so many transitions in each file."""
+    """The same, with about this many transitions per file."""
     part_format: Literal["npz", "parquet"] = "npz"
-    """What these files are; Parquet is smaller and slower."""
+    """Format of these files; Parquet is smaller and slower."""
 
 
 @dataclass(frozen=True)
 class List:
-    """Show algorithms with their presets, tasks and data sets."""
+    """List algorithms with their presets, tasks and data sets."""
 
     json: bool = False
     """Print one JSON object instead of tables."""
@@ -350,11 +350,11 @@ COMMANDS: dict[str, type] = {
         Doctor,
     )
 }
-"""Every command but `train`, which has one of its own for each algorithm."""
+"""Every command but `train`, which has one class per algorithm."""
 
 
 def train_type(algorithm: str) -> Any:
-    """What `train ALGORITHM` takes: the fields of `Plan` with every setting of the algorithm, and where it goes."""
+    """The options of `train ALGORITHM`: the fields of `Plan`, every setting of the algorithm, and the output."""
     from waypost.agents import find_entry
     from waypost.training.plan import Plan
 
@@ -373,7 +373,7 @@ def train_type(algorithm: str) -> Any:
 
 
 def names(described: Mapping[str, str]) -> Any:
-    """Commands by name with one line each and nothing behind them: enough to list them or to refuse another."""
+    """Commands by name with one line each and nothing behind them: enough to list them or to refuse another name."""
     stubs = [
         Annotated[make_dataclass(name, [], frozen=True), tyro.conf.subcommand(name, description=text)]
         for name, text in described.items()

@@ -1,4 +1,4 @@
-"""What reaches a terminal or a pipe: names without control characters, and one line when something fails."""
+"""Output to a terminal or a pipe: no control characters, and one line when something fails."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _STDOUT = "standard output"
 
 
 def say(text: str) -> None:
-    """A line on stdout, for programs."""
+    """Print a line of results on stdout."""
     with saying():
         print(text)
 
 
 @contextmanager
 def saying() -> Iterator[None]:
-    """Whatever is printed on stdout inside arrives there, or the error says where it could not be written."""
+    """Everything printed to stdout inside is written, or the error names stdout."""
     try:
         yield
         sys.stdout.flush()
@@ -33,7 +33,7 @@ def saying() -> Iterator[None]:
 
 @contextmanager
 def results(as_json: bool) -> Iterator[Screen]:
-    """Where a command's results are printed for people."""
+    """Where a command prints its results for people."""
     if as_json:
         yield screen
         return
@@ -43,9 +43,9 @@ def results(as_json: bool) -> Iterator[Screen]:
 
 @contextmanager
 def streams() -> Iterator[None]:
-    """Streams that can be written to: what the shell has closed leads nowhere, and output on stdout is then an error.
+    """Make all streams writable: a closed one discards its output, and output on a closed stdout is an error.
 
-    Otherwise the next file that is opened would take the number of the closed one, and all output would land in it.
+    Otherwise the next file opened would get the descriptor of the closed stream, and all output would end up in it.
     """
     closed = sys.stdout is None
     for name in ("stdin", "stdout", "stderr"):
@@ -60,7 +60,7 @@ def streams() -> Iterator[None]:
 
 
 class _Closed(io.StringIO):
-    """A stdout that is not there; the null device that keeps its place stays open with it."""
+    """A closed stdout; it keeps the null device open that holds its descriptor."""
 
     def __init__(self, place: object):
         super().__init__()
@@ -72,7 +72,7 @@ class _Closed(io.StringIO):
 
 @contextmanager
 def harmless(arguments: Sequence[str]) -> Iterator[None]:
-    """What a parser says about arguments that hold control characters is said without them."""
+    """Parser messages about arguments with control characters are printed without these."""
     if all(plain(argument) == argument for argument in arguments):
         yield
         return
@@ -86,7 +86,7 @@ def harmless(arguments: Sequence[str]) -> Iterator[None]:
 
 
 def reason(error: BaseException) -> str:
-    """What went wrong, in one line: for a file that fails its name and the system's reason, then the error's notes."""
+    """An error as one line: for a file that fails its name and the system's reason; then the error's notes."""
     if isinstance(error, OSError):
         words = error.strerror or str(error) or type(error).__name__
         words = words if error.filename is None else f"{_name(error.filename)}: {words}"
@@ -95,7 +95,7 @@ def reason(error: BaseException) -> str:
     elif isinstance(error, RecursionError):
         words = "something is nested too deeply to be read"
     elif isinstance(error, UnicodeError):
-        words = f"a name or a text cannot be read or written as such ({error})"
+        words = f"a text cannot be decoded or encoded ({error})"
     else:
         words = str(error)
     return "; ".join([words, *getattr(error, "__notes__", ())])
@@ -106,14 +106,14 @@ def _name(file: object) -> str:
 
 
 def end(words: str, code: int) -> int:
-    """Say how the command ended, if there is still somewhere to say it."""
+    """Print how the command ended, if stderr still works."""
     with suppress(OSError):
         print(f"waypost: {plain(' '.join(words.split()))}", file=sys.stderr, flush=True)
     return code
 
 
 def close() -> None:
-    """Leave nothing for Python to flush at its end: what could not be written then would be a second error."""
+    """Leave nothing for Python to flush at exit: if that failed, it would be a second error."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -1,4 +1,4 @@
-"""Options of the commands that train many times, and how they show it."""
+"""Options of the commands that train many times, and how their progress is shown."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ class ScaleOptions:
     """Where trainings run; see docs/scale.md."""
 
     workers: int | None = None
-    """Train so many at once on this machine, by a Ray of its own (extra ray); by default one after the other."""
+    """Trainings at once on this machine, in a Ray of its own (extra ray); by default one after the other."""
     address: str | None = None
-    """Train on a running Ray cluster: auto or HOST:PORT; --workers then says how many at once."""
+    """Train on a running Ray cluster: auto or HOST:PORT; --workers then limits the trainings at once."""
     cpus_per_trial: float = 1.0
-    """Cores each training gets on Ray."""
+    """Cores per training on Ray."""
     gpus_per_trial: float = 0.0
-    """GPUs each training gets on Ray; 0.25 lets four share one."""
+    """GPUs per training on Ray; 0.25 lets four share one."""
     missing_only: bool = False
-    """Train only what is not finished and what no other process is at, and show what there is then."""
+    """Train only what is neither finished nor claimed by another process, and show the results so far."""
     status: bool = False
-    """Train nothing: show how far each training is, and the results there are."""
+    """Train nothing: show the progress of each training, and the results so far."""
     track: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = ()
-    """Tools that are told every number of every training; see docs/track.md."""
+    """Tracking tools that receive every number; see docs/track.md."""
 
     @property
     def on_ray(self) -> bool:
         return self.workers is not None or self.address is not None
 
     def runner(self) -> Any:
-        """What trains: see `waypost.studies.workers`."""
+        """Where the trainings run: see `waypost.studies.workers`."""
         from waypost.console.trials import TrialsBar
         from waypost.report.finished import RunPage
         from waypost.studies.workers import Here, OnRay, only_read

@@ -1,4 +1,4 @@
-"""Results as tables on stdout; with --json they go to stderr, so that stdout holds what a program reads."""
+"""Results as tables on stdout; with --json they go to stderr, so that stdout holds only the JSON."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _MOST_COLUMNS = 40
 
 
 def show_inspection(inspection: Inspection, to: Screen) -> None:
-    """The health of a data set: summary, columns, algorithms, and last, next to the prompt, what was found."""
+    """The summary of a data set, its columns, the algorithms, and last, next to the prompt, the findings."""
     summary = Table("what", "in these data", title=inspection.name, title_justify="left", title_style="bold")
     for what, words in inspection.facts():
         summary.add_row(what, words)
@@ -91,7 +91,7 @@ def show_inspection(inspection: Inspection, to: Screen) -> None:
 
 
 def show_diagnosis(diagnosis: Diagnosis, to: Screen) -> None:
-    """What was measured as a table, and the reading."""
+    """The measures as a table, and the text."""
     table = Table("measure", title="diagnosis", title_justify="left", title_style="bold")
     for name in ("mean", "median", "95 % below", "largest"):
         table.add_column(name, justify="right", no_wrap=True)

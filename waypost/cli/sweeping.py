@@ -1,4 +1,4 @@
-"""`waypost sweep`: its options, and what it does."""
+"""`waypost sweep`: its options and its handler."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from waypost.errors import WaypostError
 
 @dataclass(frozen=True)
 class Sweep(LogOptions):
-    """Train an algorithm with several settings, and rank them: a grid, or a search by Optuna.
+    """Train an algorithm with several settings, and rank them: a grid, or a search with Optuna.
 
-    What is finished already is only read, so rerunning continues where it was interrupted.
+    Finished trainings are only read: run the same command again to continue after an interruption.
     """
 
     algo: tyro.conf.Positional[str]
@@ -27,35 +27,35 @@ class Sweep(LogOptions):
     data: Annotated[str, SEVERAL]
     """Data, as for `train --data`."""
     grid: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """A setting and its values: tau=0.7,0.9 or 'hidden=[64],[64,64]'; every combination of several is tried."""
+    """A setting and its values: tau=0.7,0.9 or 'hidden=[64],[64,64]'. With several, every combination is tried."""
     range: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """For a search: a setting and its least and largest value: tau=0.5:0.95, or learning_rate=1e-4:1e-2:log."""
+    """For a search: a setting and its range: tau=0.5:0.95, or learning_rate=1e-4:1e-2:log."""
     search: Literal["optuna"] | None = None
-    """Let Optuna choose --trials of the settings (extra search); by default the whole grid is tried."""
+    """Let Optuna choose --trials settings (extra search); by default the whole grid is tried."""
     trials: int | None = None
-    """How many settings a search tries."""
+    """Number of settings a search tries."""
     search_seed: int = 0
-    """Of what a search draws."""
+    """Seed of the search."""
     measure: str | None = None
-    """score, return, success_rate, held_out_policy_loss, ..., value (by `waypost judge`); by default as for compare."""
+    """Rank by score, return, success_rate, value (by `waypost judge`) or held_out_...; by default as compare does."""
     stop_early: bool = False
-    """Stop trials that are not among the best third at a ninth or a third of their updates (ASHA)."""
+    """Stop trials that are not among the best third after a ninth or a third of their updates (ASHA)."""
     factor: int = 3
-    """The share that goes on at each rung of --stop-early is one in so many; rungs are so many times apart."""
+    """With --stop-early: one trial in this many continues after each rung; each rung has as many times the updates."""
     first_rung: int | None = None
-    """Updates at the first rung of --stop-early; by default all divided by the square of --factor."""
+    """With --stop-early: updates at the first rung; by default all divided by the square of --factor."""
     env: str | None = None
     """Task to evaluate on; by default the data's own."""
     seeds: int = 3
-    """How many agents of each, trained at once."""
+    """Number of agents of each trial, trained at once."""
     first_seed: int = 0
-    """Their seeds count up from here."""
+    """Seed of the first agent; the others count up from it."""
     steps: int | None = None
-    """Updates each agent gets in all; by default the preset's."""
+    """Updates of each agent, over all stages of its training; by default the preset's."""
     settings: Path | None = None
-    """TOML file with settings of all trials on top of the preset: a table [ALGORITHM]."""
+    """TOML file of settings that override the preset in all trials: a table [ALGORITHM]."""
     out: Path | None = None
-    """Folder with a run directory for each trial, results.csv and sweep.html; by default runs/sweep-ALGO."""
+    """Folder for a run directory of each trial, results.csv and sweep.html; by default runs/sweep-ALGO."""
     json: bool = False
     """Print the results as one JSON object, the last line on stdout."""
     evaluation: tyro.conf.OmitArgPrefixes[EvaluationOptions] = field(default_factory=EvaluationOptions)
@@ -73,7 +73,7 @@ def sweep_and_show(command: Sweep) -> dict[str, Any]:
     from waypost.training.plan import seeds_from
 
     if (command.search is None) != (command.trials is None):
-        raise WaypostError("--search optuna and --trials N go together: how many settings shall be tried?")
+        raise WaypostError("--search optuna needs --trials N, and --trials needs --search optuna")
     out = command.out or Path("runs") / f"sweep-{command.algo}"
     found = sweep(
         command.algo,

@@ -1,4 +1,4 @@
-"""What was checked, what was found, and what to do about it."""
+"""Checks: what was checked, what was found, and what to do about it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Level = Literal["ok", "note", "warning", "error"]
 
 @dataclass(frozen=True)
 class Check:
-    """One checked thing."""
+    """One check and its result."""
 
     what: str
     found: str
@@ -27,13 +27,13 @@ class Check:
 
 @dataclass(frozen=True)
 class Checkup:
-    """All that was found, by section."""
+    """All results, by section."""
 
     sections: dict[str, list[Check]]
 
     @property
     def problems(self) -> list[Check]:
-        """What keeps Waypost from working."""
+        """The errors, which keep Waypost from working."""
         return [check for checks in self.sections.values() for check in checks if check.level == "error"]
 
     def to_json(self) -> dict[str, Any]:

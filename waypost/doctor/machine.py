@@ -1,4 +1,4 @@
-"""The machine: cores, memory, devices, and folders that can be written to."""
+"""The machine: cores, memory, devices and writable folders."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def unused_gpus(platforms: set[str], root: Path = Path("/")) -> list[Check]:
 
 
 def places() -> list[Check]:
-    """Where files are kept."""
+    """The folders where files are kept."""
     import jax
 
     from waypost.data.sources import data_folder
@@ -79,7 +79,7 @@ def places() -> list[Check]:
 
 
 def folder(what: str, path: Path, level: Level, advice: str, count: bool = True) -> Check:
-    """Used and free space of a folder; `level` and `advice` are for one that cannot be written to."""
+    """Used and free space of a folder; `level` and `advice` apply if it cannot be written to."""
     from waypost.files import writable
 
     try:

@@ -30,20 +30,20 @@ def system() -> list[Check]:
 
 
 def packages() -> list[Check]:
-    """What Waypost always needs: installed, new enough, and importable."""
+    """The required packages: installed, new enough, and importable."""
     from packaging.requirements import Requirement
 
     return [_package(each) for each in (*needs(""), Requirement("jaxlib"))]
 
 
 def extras() -> list[Check]:
-    """What only some people need. Nothing is imported: some of it takes seconds."""
+    """The optional packages. Nothing is imported: some of them take seconds."""
     names = [name for name in metadata("waypost").get_all("Provides-Extra", []) if name not in HIDDEN]
     return [_extra(name) for name in sorted(names)]
 
 
 def needs(extra: str) -> list[Requirement]:
-    """The packages that an extra adds; the empty name is for what is always needed."""
+    """The packages that an extra adds; the empty name stands for the required ones."""
     from packaging.requirements import Requirement
 
     found = []

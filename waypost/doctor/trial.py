@@ -48,7 +48,7 @@ def trial() -> list[Check]:
         run.policy.save(Path(folder) / "policy")
         after = Policy.load(Path(folder) / "policy").act(states)
     same = np.isfinite(before).all() and np.array_equal(before, after)
-    words = "the same actions" if same else "other actions than before"
+    words = "the same actions" if same else "the loaded policy acts differently"
     found.append(Check("save and load", f"{words}, {_since(begun)}", "ok" if same else "error"))
     return found
 

@@ -1,4 +1,4 @@
-"""The page about a comparison: a table, the scores and the learning curves of each data set."""
+"""The page of a comparison: a table, the scores and the learning curves of each data set."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ REFERENCE = "#d55e00"
 PROFILE_COLOURS = ("#d55e00", "#0072b2", "#009e73", "#7b3294", "#595959", "#b8860b", "#cc79a7")
 CURVES = "Evaluations during the last stage of training: mean and range of the seeds; dashed: the result of BC."
 PANELS = 4
-"""Learning curves in a row."""
+"""Learning curves per row."""
 
 
 def write_comparison(comparison: Comparison, folder: Path) -> None:
-    """Write the tables, the pictures and the page."""
+    """Write the tables, the figures and the page."""
     write_text(folder / "results.csv", as_csv(comparison))
     write_text(folder / "results.md", as_markdown(comparison))
     write_text(folder / "compare.html", render_comparison(comparison))
@@ -69,7 +69,7 @@ def _count(number: int, what: str) -> str:
 
 
 def _part(comparison: Comparison, data: str) -> dict[str, Any]:
-    """What the page shows of one data set."""
+    """The section of one data set."""
     entries = comparison.of(data)
     trained = [entry for entry in entries if entry.run is not None]
     kinds = ["missing" if e.mean is None else "behaviour" if e.algorithm == BEHAVIOUR else "evaluated" for e in entries]
@@ -85,16 +85,16 @@ def _part(comparison: Comparison, data: str) -> dict[str, Any]:
 
 
 def _evaluated(entries: list[Entry]) -> bool:
-    """Whether there was a simulator to evaluate in while they learned."""
+    """Whether agents were evaluated in a simulator during training."""
     return any(entry.run is not None and entry.run.evaluations for entry in entries)
 
 
 def _caption(trained: list[Entry]) -> str:
-    """How the numbers came about."""
+    """How the numbers were measured."""
     if not trained or trained[0].run is None:
         return "Nothing could be trained."
     if trained[0].measure == "value":
-        return "Discounted value of the start states, judged by held-out episodes; standard deviation over seeds."
+        return "Discounted value of the start states, estimated on held-out episodes; standard deviation over seeds."
     protocol = trained[0].run.plan.evaluation
     which = "The last evaluation" if protocol.last == 1 else f"Mean over the last {protocol.last} evaluations"
     return f"{which}, {protocol.episodes} episodes each; standard deviation over seeds."
@@ -102,7 +102,7 @@ def _caption(trained: list[Entry]) -> str:
 
 def _profiles(comparison: Comparison) -> Picture:
     bands = any(profile.interval is not None for profile in comparison.profiles.values())
-    what = "Performance profiles: the share of runs that score more than each level, mean over the data sets"
+    what = "Performance profiles: share of runs that score above each level, mean over the data sets"
     caption = f"{what}{', with 95 % intervals at each level' if bands else ''}. Higher is better."
     alt = f"Curves of {_count(len(comparison.profiles), 'algorithm')} that fall from 1 to 0 as the score rises."
     return picture(profiles(comparison), caption, alt)
@@ -110,7 +110,7 @@ def _profiles(comparison: Comparison) -> Picture:
 
 @STYLED
 def profiles(comparison: Comparison) -> Figure:
-    """Show the share of runs above each score, a line for each algorithm, best mean rank first."""
+    """The share of runs above each score, one line per algorithm, best mean rank first."""
     figure, axes = new_axes(6.4, 3.6)
     for place, (name, profile) in enumerate(comparison.profiles.items()):
         colour, style = PROFILE_COLOURS[place % len(PROFILE_COLOURS)], ("-", "--")[place // len(PROFILE_COLOURS) % 2]
@@ -125,7 +125,7 @@ def profiles(comparison: Comparison) -> Figure:
 
 @STYLED
 def scores(entries: list[Entry]) -> Figure:
-    """Show each algorithm's mean with the spread of its table and all seeds, the best on top."""
+    """Each algorithm's mean, its spread as in the table, and all seeds, the best on top."""
     shown = [entry for entry in entries if entry.values]
     figure, axes = new_axes(5.6, 0.9 + 0.27 * len(shown))
     places = np.arange(len(shown))[::-1]
@@ -147,7 +147,7 @@ def scores(entries: list[Entry]) -> Figure:
 
 @STYLED
 def curves(entries: list[Entry]) -> Figure:
-    """Show the learning curve of each algorithm in a panel of its own, all with the same axes."""
+    """The learning curve of each algorithm in a panel of its own, all with the same axes."""
     shown = [entry for entry in entries if entry.run is not None]
     columns = min(PANELS, len(shown))
     rows = -(-len(shown) // columns)
@@ -161,7 +161,7 @@ def curves(entries: list[Entry]) -> Figure:
         steps, values = by_seed(as_table(entry.run.evaluations), entry.measure)
         draw_seeds(axes, steps, values, marker="." if len(steps) < 30 else "")
         if level is not None:
-            line = axes.axhline(level, color=REFERENCE, ls="--", lw=1, label="bc, its result")
+            line = axes.axhline(level, color=REFERENCE, ls="--", lw=1, label="result of bc")
         step_axis(axes, float(steps.max()))
         axes.set_title(entry.algorithm, loc="left", parse_math=False)
         if place % columns == 0:

@@ -1,4 +1,4 @@
-"""What a diagnosis looks like: one figure, a table and the reading, as files."""
+"""A diagnosis as files: one figure, a table and a text."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SLOPES = {
 
 @STYLED
 def diagnosis_figure(diagnosis: Diagnosis) -> Figure:
-    """The parts of the bound, how far the guide is from the data, and the slopes."""
+    """The terms of the bound, the distance of the guide from the data, and the slopes."""
     figure = new_figure(10.0, 3.6)
     parts, distances, slopes = figure.subplots(1, 3, width_ratios=(1.3, 1, 1))
     for place, (name, (_, colour)) in enumerate(PARTS.items()):
@@ -45,7 +45,7 @@ def diagnosis_figure(diagnosis: Diagnosis) -> Figure:
     parts.set_yscale("symlog", linthresh=0.01)
     parts.set_ylim(bottom=0)
     parts.set_ylabel("action units, of [-1, 1]")
-    parts.set_title("Parts of the bound", loc="left")
+    parts.set_title("Terms of the bound", loc="left")
     _shares(distances, diagnosis, CURVES, "standardised distance")
     distances.set_title("Where the guide goes", loc="left")
     _shares(slopes, diagnosis, SLOPES, "action per standardised distance")
@@ -54,7 +54,7 @@ def diagnosis_figure(diagnosis: Diagnosis) -> Figure:
 
 
 def _shares(axes: Axes, diagnosis: Diagnosis, curves: dict[str, tuple[str, str, str]], across: str) -> None:
-    """The share of states below each number."""
+    """The share of states below each value."""
     for name, (label, colour, style) in curves.items():
         values = np.sort(np.maximum(diagnosis.measures[name], 1e-6))
         axes.plot(values, np.arange(1, len(values) + 1) / len(values), style, color=colour, label=label)
@@ -69,7 +69,7 @@ def _shares(axes: Axes, diagnosis: Diagnosis, curves: dict[str, tuple[str, str, 
 
 
 def write_diagnosis(diagnosis: Diagnosis, folder: Path) -> Path:
-    """diagnosis.json, .csv, .md, .png and .svg in a folder; the folder."""
+    """Write diagnosis.json, .csv, .md, .png and .svg to a folder; returns the folder."""
     figure, rows = diagnosis_figure(diagnosis), diagnosis.rows
     write_json(folder / "diagnosis.json", diagnosis.to_json())
     write_text(folder / "diagnosis.csv", table(list(rows[0]), rows))
@@ -80,8 +80,8 @@ def write_diagnosis(diagnosis: Diagnosis, folder: Path) -> Path:
 
 
 def markdown(diagnosis: Diagnosis) -> str:
-    """The reading and the table."""
-    lines = ["# Diagnosis", "", diagnosis.reading(), "", "![Parts of the bound](diagnosis.png)", ""]
+    """The text and the table."""
+    lines = ["# Diagnosis", "", diagnosis.reading(), "", "![Terms of the bound](diagnosis.png)", ""]
     lines += ["| measure | mean | median | 95 % below | largest | meaning |", "|---|---:|---:|---:|---:|---|"]
     for row in diagnosis.rows:
         numbers = " | ".join(f"{row[name]:.3g}" for name in ("mean", "median", "p95", "largest"))

@@ -10,7 +10,7 @@ from waypost.training.runs import Run
 
 
 class RunPage(Callback):
-    """Writes the page of every run that has a directory, as the last thing before it counts as finished."""
+    """Writes the page of every run with a directory, last before the run counts as finished."""
 
     def finished(self, run: Run) -> None:
         if run.directory is not None:
@@ -18,8 +18,8 @@ class RunPage(Callback):
 
 
 def write_page(run: Run, path: Path) -> Path:
-    """Write the page about a run."""
-    from waypost.report.run import write_report  # drawing is loaded once there is something to draw
+    """Write the page of a run."""
+    from waypost.report.run import write_report  # drawing is imported only when needed
 
     return write_report(run, path)
 

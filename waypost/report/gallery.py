@@ -1,4 +1,4 @@
-"""The page about the paper's experiments: the claim, what was found, the figures and the numbers of each."""
+"""The page of the paper's experiments: the claim, the result, the figures and the tables of each."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from waypost.studies.paper.run import Record, cell, finished, how, numeric
 from waypost.training.records import read_record
 
 WIDE, COLUMNS = 450.0, 5
-"""Pictures of more points and tables of more columns would be unreadable in half the width of the page."""
+"""Wider figures and tables with more columns would be unreadable in half the width of the page."""
 
 
 def write_gallery(out: Path) -> None:
-    """Write paper.html about all experiments of a folder that are finished; it shows what their own files hold."""
+    """Write paper.html about all finished experiments of a folder, from their own files."""
     records = finished(out)
     quick = sum(record.quick for record in records.values())
-    form = f", {quick} of them in the quick form" if quick else ""
+    form = f", {quick} of them quick" if quick else ""
     counts = f"{len(records)} of {len(EXPERIMENTS)} experiments{form}"
     page = template("gallery.html").render(
         title="The paper's experiments",
-        summary=f"{counts}: what the paper says, and what was found here.",
+        summary=f"{counts}: what the paper says, and the results here.",
         parts=[_part(out / name, record) for name, record in records.items()],
     )
     write_text(out / "paper.html", page)
 
 
 def _part(folder: Path, record: Record) -> dict[str, Any]:
-    """What the page shows of one experiment."""
+    """The section of one experiment."""
     tables = [
         _numbers(f"{record.name}-{name}", read_record(folder / f"{name}.json", list[dict[str, Any]]), words["caption"])
         for name, words in record.tables.items()
@@ -59,7 +59,7 @@ def _picture(folder: Path, name: str, caption: str, alt: str) -> dict[str, Any]:
 
 
 def _numbers(name: str, rows: list[dict[str, Any]], caption: str) -> dict[str, Any]:
-    """A table; numbers stand on the right of their column."""
+    """A table; numbers are right-aligned."""
     header = list(rows[0]) if rows else []
     return {
         "id": name,

@@ -1,4 +1,4 @@
-"""The page about a data set's health."""
+"""The page of an inspected data set."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from waypost.files import write_text
 from waypost.report.page import SPACE, Picture, picture, template
 
 SAMPLE = 200_000
-"""Rows drawn, evenly from all; more would change no picture."""
+"""Rows that are drawn, evenly spaced; more would not change a figure."""
 MOST_ACTIONS, MOST_COLUMNS = 24, 30
-"""Actions and columns drawn."""
+"""The most actions and columns that are drawn."""
 MOST_BARS = 1000
-"""Bars for discrete actions; where there are more of these, neighbours share one."""
+"""The most bars for discrete actions; if there are more, neighbours share one."""
 LONGEST_NAME = 60
-"""Characters of a name that a figure has room for."""
+"""The longest name that fits in a figure, in characters."""
 TERMINAL, TIMEOUT, BOUND = "#e69f00", INK, "#d55e00"
 
 
 def write_inspection(inspection: Inspection, dataset: Dataset, path: Path) -> Path:
-    """Write the page: the whole of it or nothing."""
+    """Write the page, whole or not at all."""
     write_text(path, render_inspection(inspection, dataset))
     return path
 
@@ -53,7 +53,7 @@ def render_inspection(inspection: Inspection, dataset: Dataset) -> str:
 
 
 def _pictures(dataset: Dataset, columns: Sequence[Column]) -> Iterator[Picture]:
-    """What can be drawn of these data."""
+    """The figures that these data allow."""
     if dataset.rewards is not None and len(returns := _known(dataset.episode_returns)):
         rewards = _known(dataset.rewards)
         figure = histogram(returns, "return (sum of rewards)", "episodes")
@@ -67,7 +67,7 @@ def _pictures(dataset: Dataset, columns: Sequence[Column]) -> Iterator[Picture]:
     yield picture(length_histogram(dataset), "Episode lengths, by what ended the episode.", alt)
     seen = coverage(dataset)
     if seen is not None:
-        yield picture(coverage_map(seen), f"Where the data are: {seen.words}.", f"Density of the states: {seen.words}.")
+        yield picture(coverage_map(seen), f"Coverage: {seen.words}.", f"Density of the states: {seen.words}.")
     drawn = [column for column in columns if column.mean is not None]
     if drawn:
         every = "all columns" if dataset.action_count is None else "all columns but the action"
@@ -112,21 +112,21 @@ def _sample(rows: int) -> np.ndarray:
 
 
 class Coverage(NamedTuple):
-    """States as places in a plane."""
+    """States as points in a plane."""
 
     points: np.ndarray
     axes: tuple[str, str]
     words: str
     plane: bool
-    """The axes are lengths of one world, so they have one scale."""
+    """Whether the axes are lengths in one world, so that they share a scale."""
 
 
 def coverage(dataset: Dataset) -> Coverage | None:
-    """The plane the states live in, or the one that shows most of them; None where states have no two directions."""
+    """The plane of the states, or their first two principal components; None if they do not vary in two directions."""
     states = dataset.observations[_sample(len(dataset))].astype(np.float64)
     names = dataset.observation_names
     plane = dataset.observation_size == 2 or [name.lower() for name in names[:2]] == ["x", "y"]
-    # A column that is mostly unknown must not take the others' rows with it.
+    # A column that is mostly missing must not remove the rows of the others.
     states = states[:, :2] if plane else states[:, np.isfinite(states).mean(axis=0) > 0.5]
     states = states[np.isfinite(states).all(axis=1)]
     if plane and len(states):
@@ -155,7 +155,7 @@ def _panel(width: float, height: float, across: str, up: str, grid: bool = True)
 
 @STYLED
 def histogram(values: np.ndarray, across: str, up: str, logarithmic: bool = False) -> Figure:
-    """Show how often values occur."""
+    """How often values occur."""
     figure, axes = _panel(4.5, 3.0, across, up)
     axes.hist(values, bins=int(np.clip(2 * np.sqrt(len(values)), 10, 50)), color=INK, log=logarithmic)
     if logarithmic:
@@ -167,7 +167,7 @@ def histogram(values: np.ndarray, across: str, up: str, logarithmic: bool = Fals
 
 @STYLED
 def length_histogram(dataset: Dataset) -> Figure:
-    """Show how long episodes are, terminals apart from timeouts."""
+    """Episode lengths, terminals and timeouts apart."""
     figure, axes = _panel(4.5, 3.0, "episode length (rows)", "episodes")
     lengths, terminal = dataset.episode_lengths, dataset.terminals[dataset.ends]
     edges = np.linspace(0, lengths.max() + 1, min(int(lengths.max()) + 1, 50) + 1)
@@ -181,7 +181,7 @@ def length_histogram(dataset: Dataset) -> Figure:
 
 @STYLED
 def action_histogram(values: np.ndarray, name: str, bounds: Sequence[float]) -> Figure:
-    """Show how often an action takes a value, with its bounds."""
+    """How often an action takes each value, with its bounds."""
     figure, axes = _panel(3.4, 2.3, "value; dashed: bounds", "rows")
     axes.hist(values, bins=50, color=INK)
     for bound in bounds:
@@ -192,11 +192,11 @@ def action_histogram(values: np.ndarray, name: str, bounds: Sequence[float]) -> 
 
 @STYLED
 def choice_bars(taken: Sequence[int], name: str = "") -> Figure:
-    """Show how often each of the discrete actions is taken, or each choice of the named one."""
-    figure, axes = _panel(3.4, 2.3, "place among the choices" if name else "number of the action", "rows")
+    """How often each discrete action is taken, or each choice of the named action."""
+    figure, axes = _panel(3.4, 2.3, "index of the choice" if name else "index of the action", "rows")
     axes.set_title(name[:LONGEST_NAME], loc="left", parse_math=False)
     if len(taken) <= MOST_BARS:
-        axes.bar(range(len(taken)), taken, color=INK, width=max(0.8, len(taken) / 150))  # never too thin to be seen
+        axes.bar(range(len(taken)), taken, color=INK, width=max(0.8, len(taken) / 150))  # never too thin to see
     else:
         firsts = np.linspace(0, len(taken), MOST_BARS + 1).astype(np.int64)
         axes.stairs(np.add.reduceat(taken, firsts[:-1]), firsts - 0.5, color=INK, fill=True)
@@ -207,7 +207,7 @@ def choice_bars(taken: Sequence[int], name: str = "") -> Figure:
 
 @STYLED
 def coverage_map(seen: Coverage) -> Figure:
-    """Show how many states lie where."""
+    """The density of the states."""
     figure, axes = _panel(4.5, 4.0, *seen.axes, grid=False)
     counts, xs, ys = np.histogram2d(seen.points[:, 0], seen.points[:, 1], bins=80)
     known, colours = np.ma.masked_equal(counts.T, 0), LogNorm(1, max(counts.max(), 2))
@@ -219,7 +219,7 @@ def coverage_map(seen: Coverage) -> Figure:
 
 @STYLED
 def column_ranges(columns: Sequence[Column]) -> Figure:
-    """Show where in its own range each column's mean and standard deviation lie; the ends are written beside it."""
+    """Each column's mean and standard deviation within its own range; the ends are written beside it."""
     numbers = np.array([(column.min, column.mean, column.std, column.max) for column in columns], float)
     low, mean, std, high = numbers.T
     span = np.where(high > low, high - low, 1.0)
@@ -237,7 +237,7 @@ def column_ranges(columns: Sequence[Column]) -> Figure:
         axes.text(1.03, place, f"{column.max:.4g}", ha="left", va="center", fontsize="small")
     axes.set_xlim(-0.32, 1.32)
     axes.set_xticks([])
-    axes.set_xlabel("smallest to largest, each column on a scale of its own")
+    axes.set_xlabel("smallest to largest, each column on its own scale")
     axes.set_yticks(places, [column.name[:LONGEST_NAME] for column in columns], parse_math=False)
     axes.set_ylim(len(columns) - 0.4, -0.6)
     if dead.any():

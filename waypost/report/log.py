@@ -1,4 +1,4 @@
-"""What the page of a run without a simulator says: the policy beside the log, row by row."""
+"""The part of a page for runs without a simulator: the policy compared with the log, row by row."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from waypost.training.shown import Picked, Shown, shown_again
 from waypost.types import Doubles
 
 FEWEST = 100
-"""Updates of a policy that has learned anything at all."""
+"""Policies with fewer updates have not learned anything."""
 MOST_ACTIONS, MOST_COLUMNS = 3, 4
-"""Columns of actions and of observations that are drawn: those where the policy departs most."""
+"""The most columns of actions and of observations that are drawn: those where the policy differs most."""
 THIRDS = ("nearest third", "middle third", "farthest third")
 
 Rows = list[list[str]]
@@ -28,29 +28,29 @@ Rows = list[list[str]]
 
 @dataclass(frozen=True)
 class LogSection:
-    """The policy beside the log."""
+    """The policy compared with the log."""
 
     words: str
-    """What was compared, or why nothing was."""
+    """A sentence about the comparison, or why there is none."""
     errors: Rows
-    """For each action: its name, the mean distance in its own units, and in standard deviations of the log's."""
+    """For each action: its name, the mean distance in its own units, and in standard deviations of the log."""
     episodes: Sequence[Picture]
     """A good one, a typical one and a bad one."""
     trends: Picture | None
-    """Both over the range of the columns."""
+    """Recorded and proposed actions over the range of the columns."""
     expected_header: Sequence[str]
     expected: Rows
-    """Where the policy departs from the log, and what V expects there."""
+    """Where the policy differs from the log, and what V expects there."""
 
 
 def log_section(run: Run) -> LogSection:
-    """The first policy of a run beside recorded episodes."""
+    """The first policy of a run compared with recorded episodes."""
     if run.plan.steps < FEWEST:
-        return _words_only(f"After fewer than {FEWEST} updates there is nothing worth showing beside the log.")
+        return _words_only(f"The policy is not compared with the log: it has fewer than {FEWEST} updates.")
     try:
         beside = Beside(run.policy, run.shown or shown_again(run.plan))
     except (WaypostError, OSError) as error:
-        return _words_only(f"The policy cannot be shown beside recorded episodes: {error}.")
+        return _words_only(f"The policy cannot be compared with recorded episodes: {error}.")
     return LogSection(
         beside.words(), beside.errors(), beside.episodes(), beside.trends(), beside.expected_header(), beside.expected()
     )
@@ -61,7 +61,7 @@ def _words_only(words: str) -> LogSection:
 
 
 class Beside:
-    """What was done and what the policy would do, at the same rows."""
+    """The recorded actions and the policy's in the same rows."""
 
     def __init__(self, policy: Policy, shown: Shown):
         self.policy, self.shown, self.dataset = policy, shown, shown.dataset
@@ -75,7 +75,7 @@ class Beside:
         if self.discrete:
             self.apart = (self.apart != 0).astype(np.float64)
         self.departure = np.sqrt((self.apart**2).mean(axis=1))
-        """Of each row."""
+        """Distance of each row."""
         self.value = self._ask("value", self.dataset.observations)
         self.earned = None
         if self.value is not None and self.dataset.rewards is not None:
@@ -86,7 +86,7 @@ class Beside:
         return self.shown.scale or 1.0
 
     def _ask(self, what: str, observations: np.ndarray) -> Doubles | None:
-        """V in units of the recorded rewards where these were only scaled, or the guide's goals; None without one."""
+        """V in units of the recorded rewards, if these were only scaled, or the guide's goals; None without one."""
         try:
             found = np.asarray(getattr(self.policy, what)(observations), np.float64)
         except WaypostError:
@@ -94,14 +94,14 @@ class Beside:
         return found / self._unit if what == "value" else found
 
     def words(self) -> str:
-        """What was compared, in a sentence."""
+        """The comparison in a sentence."""
         kind = "held-out" if self.shown.held_out else "recorded"
         asked = f"{len(self.dataset)} rows of {len(self.dataset.episode_starts)} {kind} episodes"
         if self.discrete:
-            far = f"does something else in {self.departure.mean():.0%} of them"
+            far = f"differs from the recorded action in {self.departure.mean():.0%} of them"
         else:
             far = f"is {self.departure.mean():.2g} standard deviations away from the recorded actions on average"
-        return f"Asked at {asked}, the policy of seed {self.policy.seed} {far}. The log's own mistakes count too."
+        return f"In {asked}, the policy of seed {self.policy.seed} {far}. The log's own mistakes count too."
 
     def errors(self) -> Rows:
         if self.discrete:
@@ -126,7 +126,7 @@ class Beside:
         caption += "" if picked.earned is None else f"; its return is {picked.earned:.4g}"
         if self.value is not None and self.earned is not None:
             panels.append(Panel("return to go", self.earned[rows], self.value[rows]))
-            caption += "; what was still earned, discounted, and what V expected"
+            caption += "; discounted return from each row, and what V expected"
         alt = f"Line charts over {rows.stop - rows.start} rows of {picked.words}."
         return picture(episode_chart(panels), f"{caption}.", alt)
 
@@ -134,7 +134,7 @@ class Beside:
         return sorted(np.argsort(-self.apart.mean(axis=0), kind="stable")[:MOST_ACTIONS].tolist())
 
     def trends(self) -> Picture | None:
-        """Recorded and proposed actions over the columns along which they part most."""
+        """Recorded and proposed actions over the columns along which they differ most."""
         spec, now = self.policy.spec, self.dataset.observations
         width = now.shape[1] // spec.history
         now, names = now[:, -width:].astype(np.float64), _names(spec.names_in_time, width, "observation")
@@ -154,17 +154,17 @@ class Beside:
             [self.names[a] for a in actions],
         )
         shown = f"Mean action over {', '.join(names[c] for c in columns)}"
-        return picture(figure, f"{shown}: where the policy departs from the log.", f"{shown}, recorded and proposed.")
+        return picture(figure, f"{shown}: where the policy differs from the log.", f"{shown}, recorded and proposed.")
 
     def expected_header(self) -> list[str]:
         unit = "" if self.shown.scale is not None else ", learning rewards"
         header = ["Rows by distance", "Differs" if self.discrete else "Distance (standard deviations)"]
         header += [f"V expects{unit}"] if self.value is not None else []
-        header += [f"Then recorded{unit}"] if self.earned is not None else []
-        return header + (["V of its waypoint over V of the next row"] if self._reach is not None else [])
+        header += [f"Recorded return{unit}"] if self.earned is not None else []
+        return header + (["V of its waypoint minus V of the next row"] if self._reach is not None else [])
 
     def expected(self) -> Rows:
-        """The rows in three parts of equal size, by how far the policy is from the log."""
+        """The rows in three parts of equal size, by the distance of the policy from the log."""
         if self.value is None:
             return []
         rows: Rows = []
@@ -176,7 +176,7 @@ class Beside:
 
     @property
     def _reach(self) -> Doubles | None:
-        """By how much V of the guide's goal is above V of what was recorded next."""
+        """V of the guide's goal minus V of the recorded next state."""
         goals = self._ask("guide", self.dataset.observations)
         if goals is None:
             return None

@@ -1,4 +1,4 @@
-"""One HTML page about a run: complete in a single file, readable without a network."""
+"""The HTML page of a run: a single file, readable without a network."""
 
 from __future__ import annotations
 
@@ -28,43 +28,43 @@ if TYPE_CHECKING:
 DASH = "\N{EN DASH}"
 SPACE = "\N{NO-BREAK SPACE}"
 LARGEST_SVG = 300_000
-"""Bytes above which a picture goes in as PNG."""
+"""Bytes above which a figure is embedded as PNG."""
 
 _FOLDER = FileSystemLoader(Path(__file__).parent)
 _PAGES = Environment(loader=_FOLDER, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 template = _PAGES.get_template
-"""A page by name, to fill in; what goes into it is escaped."""
+"""A page template by name; values are escaped."""
 MEASURES = ("return", "score", "success_rate", "episode_length")
 EVALUATION = "Final evaluation of each seed, and over seeds."
-LOSSES = "There was no simulator: the last losses of each seed. A low loss is a network that fits, not a good policy."
+LOSSES = "There was no simulator: the last losses of each seed. A low loss means a good fit, not a good policy."
 HELD_OUT = "held_out_"
-"""How the names of losses on held-out episodes begin."""
+"""Prefix of losses on held-out episodes."""
 STATISTICS = {"mean": "Mean", "std": "Standard deviation", "iqm": "Interquartile mean (IQM)"}
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """Everything the page shows, as plain data."""
+    """Everything on the page, as plain data."""
 
     title: str
     result: Mapping[str, Any]
     """The run's result.json."""
     config: Mapping[str, Any]
-    """The run's config.json; its "config" holds the algorithm's fields."""
+    """The run's config.json; its "config" holds the algorithm's settings."""
     field_docs: Mapping[str, str] = field(default_factory=dict)
-    """One line about each field of the algorithm."""
+    """One line about each setting of the algorithm."""
     metrics: Table = field(default_factory=dict)
     """Columns of metrics.csv."""
     evaluations: Table = field(default_factory=dict)
     """Columns step, seed, return, score, success_rate and episode_length."""
     names: Sequence[tuple[str, str]] = ()
-    """What the columns of observations and actions are called, where known."""
+    """Names of the observation and action columns, if known."""
     worlds: Sequence[tuple[str, World]] = ()
-    """Maps of a 2-D task, each with the words its captions begin with."""
+    """Maps of a 2-D task, each with a prefix for its captions."""
     log: LogSection | None = None
-    """The policy beside the log, where there was no simulator."""
+    """The policy compared with the log, if there was no simulator."""
     verdict: Verdict | None = None
-    """What is known of how good it is, where there was no simulator."""
+    """The estimated values of the policies, if there was no simulator."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def render_report(report: Report) -> str:
 
 
 def _last_losses(metrics: Table) -> dict[str, dict[Any, float]]:
-    """The last number of each seed in every column of losses, those on held-out episodes beside the others."""
+    """Each seed's last value of every loss, with those on held-out episodes beside the others."""
     found: dict[str, dict[Any, float]] = {}
     for name in (name for name in metrics if name.endswith("_loss")):
         pairs = zip(metrics["seed"], np.asarray(metrics[name], float), strict=True)
@@ -130,7 +130,7 @@ def _loss_rows(losses: Mapping[str, Mapping[Any, float]], metrics: Table) -> lis
 
 
 def summary(report: Report) -> str:
-    """Say in one sentence how the run went, from the best measure there is."""
+    """One sentence about the result, from the best measure available."""
     result, mean = report.result, report.result.get("mean") or {}
     name = display_name(str(result.get("algorithm", "the agent")))
     seeds = len(result.get("per_seed") or ())
@@ -170,7 +170,7 @@ def _duration(seconds: float) -> str:
 
 
 def _measure(name: str, value: Any) -> str:
-    """Write a result, or the two ends of its interval, with the digits that suit it; a dash where there is none."""
+    """A result, or the two ends of its interval, with suitable digits; a dash if there is none."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         return " to ".join(_measure(name, bound) for bound in value) if all(map(_present, value)) else DASH
     if not _present(value):
@@ -181,7 +181,7 @@ def _measure(name: str, value: Any) -> str:
 
 
 def _spread(result: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """Not that of the file: older ones have intervals for fewer than five seeds."""
+    """Computed here, not read from the file: older files have intervals for fewer than five seeds."""
     seeds = result.get("per_seed") or ()
     name = spread_name(len(seeds)).replace(" %", f"{SPACE}%").capitalize()
     return _row(name, {measure: spread([row.get(measure) for row in seeds]) for measure in MEASURES})
@@ -192,7 +192,7 @@ def _row(label: str, values: Mapping[str, Any]) -> tuple[str, list[str]]:
 
 
 def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield each setting with a dotted name, written as its file has it, so that it can be copied back."""
+    """Yield each setting with a dotted name, written as in its file, so that it can be copied back."""
     for name, value in tree.items():
         if isinstance(value, Mapping) and value:
             yield from _flatten(value, f"{prefix}{name}.")
@@ -207,7 +207,7 @@ def picture(figure: Figure, caption: str, alt: str) -> Picture:
 
 
 def embed(svg: str, png: Callable[[], bytes], caption: str, alt: str) -> Picture:
-    """A drawing inside the page: as <svg>, or as PNG if that would be too large."""
+    """A figure for the page: as <svg>, or as PNG if that would be too large."""
     if len(svg) <= LARGEST_SVG:
         opening = Markup('<svg role="img" aria-label="{}"').format(alt)
         return Picture(opening + Markup(svg.removeprefix("<svg")), caption)
@@ -216,20 +216,20 @@ def embed(svg: str, png: Callable[[], bytes], caption: str, alt: str) -> Picture
 
 
 def _maps(prefix: str, world: World) -> list[Picture]:
-    """Draw the maps that have something to show: not every algorithm has a value or a guide."""
+    """Draw the maps that the algorithm has: not every one has a value or a guide."""
     shown: list[tuple[Callable[[World], Figure], str, str]] = []
     if np.isfinite(world.value).any():
         span = f"from {np.nanmin(world.value):.3g} to {np.nanmax(world.value):.3g}"
         alt = f"map of the value function, {span}, with walls, start and goal."
         shown.append((maps.value_map, "value of each position; brighter is better.", alt))
     if len(world.arrow_points):
-        caption = "direction to the next state the guide names. All arrows have one length; real steps differ."
+        caption = "direction to the guide's next state. All arrows have the same length; real steps differ."
         alt = f"map of {len(world.arrow_points)} arrows that show where the guide points."
         shown.append((maps.guide_map, caption, alt))
     if len(world.rollouts):
         reached = f"{sum(map(bool, world.successes))} of {len(world.rollouts)} rollouts reach the goal"
         alt = f"map of the paths the agent takes; {reached}."
-        shown.append((maps.rollout_map, "paths of the rollouts, darker as time goes.", alt))
+        shown.append((maps.rollout_map, "paths of the rollouts, darker over time.", alt))
 
     def words(text: str) -> str:
         return f"{prefix}: {text}" if prefix else text[0].upper() + text[1:]
@@ -248,7 +248,7 @@ def _curve(evaluations: Table) -> Picture | None:
 
 
 def _stopped(result: Mapping[str, Any]) -> str:
-    """Where and why it ended before its last step, if it did."""
+    """Where and why the training stopped early, if it did."""
     stopped = result.get("stopped")
     if not stopped:
         return ""
@@ -259,12 +259,12 @@ def _stopped(result: Mapping[str, Any]) -> str:
 def _loss(metrics: Table, name: str, result: Mapping[str, Any]) -> Picture:
     ended = (result.get("stopped") or {}).get("step")
     figure = curves.loss_curves(metrics, name, f"{HELD_OUT}{name}", ended)
-    words = f"{name} on the rows that were learned from and on held-out ones"
+    words = f"{name} on the training rows and on held-out rows"
     return picture(figure, f"{words}.", f"Line chart of {words} against the training step.")
 
 
 def _metrics(metrics: Table) -> list[Picture]:
-    """Draw one figure a metric, so that the page can wrap them to its width."""
+    """One figure per metric, so that the page can wrap them to its width."""
     names = curves.metric_names(metrics) if len(metrics.get("step", ())) else []
     alt = "Line chart of {} against the training step."
     return [picture(curves.metric_curves(metrics, [name]), name, alt.format(name)) for name in names]

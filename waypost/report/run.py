@@ -1,4 +1,4 @@
-"""From a finished run to its page: the agent's maps are drawn by asking the agent."""
+"""From a finished run to its page: the maps show the agent's own values, goals and paths."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ GRID = 96
 ARROWS = 26
 """Arrows per side of a guide map."""
 PLANE_EPISODES = 100
-"""The most paths that are drawn."""
+"""The most paths drawn."""
 MAZE_EPISODES = 20
-"""The same where a simulator of bodies takes its time."""
+"""The same for simulators of bodies, which take longer."""
 
 
 def write_report(run: Run, path: Path) -> Path:
-    """Write the page about a run."""
+    """Write the page of a run."""
     plan = run.plan
     report = Report(
         title=f"{display_name(plan.algorithm)} on {plan.data}",
@@ -54,10 +54,10 @@ def write_report(run: Run, path: Path) -> Path:
 
 
 def worlds(policy: Policy, task: Task, protocol: Protocol) -> list[tuple[str, World]]:
-    """Maps of what the agent of a plane task values, where it means to go and where it goes.
+    """Maps of a plane task: the agent's values, its goals and its paths.
 
-    The paths are of the episodes it is evaluated by, or the first of them.
-    Where a state is more than a place, and a key that may be held, only the paths can be drawn.
+    The paths are those of its evaluation episodes, or the first of them.
+    If a state holds more than a position and a key, only the paths can be drawn.
     """
     if task.layout is None:
         return []
@@ -68,7 +68,7 @@ def worlds(policy: Policy, task: Task, protocol: Protocol) -> list[tuple[str, Wo
         rollouts = [path[:, :2] for path in found.paths[0]]
         successes = list(found.successes[0]) if found.successes is not None else [False] * len(rollouts)
     except WaypostError:
-        rollouts, successes = [], []  # an agent without an executor cannot go anywhere
+        rollouts, successes = [], []  # an agent without an executor cannot act
     if size > 3:
         nowhere, blank = np.zeros((0, 2)), np.full((1, 1), np.nan)
         return [("", World(layout, np.zeros(1), np.zeros(1), blank, nowhere, nowhere, rollouts, successes))]
@@ -77,7 +77,7 @@ def worlds(policy: Policy, task: Task, protocol: Protocol) -> list[tuple[str, Wo
     everywhere = _points(*grid)
     points = _points(*(np.linspace(a, b, 2 * ARROWS + 1)[1::2] for a, b in ((x0, x1), (y0, y1))))
     points = points[~_in_wall(points, layout)]
-    # What the state holds besides the place (the key) is drawn once for each value it can have.
+    # What the state holds besides the position (the key) gets one map for each of its values.
     cases = [("", ())] if size == 2 else [("Without the key", (0.0,)), ("With the key", (1.0,))]
     worlds = []
     for words, rest in cases:
@@ -102,7 +102,7 @@ def _in_wall(points: np.ndarray, layout: Layout) -> np.ndarray:
 
 
 def _ask(question: Any, points: np.ndarray, rest: tuple[float, ...], columns: int) -> np.ndarray:
-    """The agent's answer at places of the plane, or NaN where it has no such part."""
+    """The agent's output at points of the plane, or NaN if it has no such part."""
     states = np.column_stack([points, np.tile(rest, (len(points), 1))]) if rest else points
     try:
         return np.asarray(question(states), np.float64).reshape(len(points), columns)
@@ -111,7 +111,7 @@ def _ask(question: Any, points: np.ndarray, rest: tuple[float, ...], columns: in
 
 
 def field_docs(config_type: type) -> dict[str, str]:
-    """The one-line docstring under each field of a Config and of those it builds on, read from their source."""
+    """The one-line docstring of each field of a Config and its bases, read from their source."""
     docs = {}
     for each in reversed(config_type.__mro__[:-1]):
         body = ast.parse(inspect.getsource(each)).body[0]

@@ -1,4 +1,4 @@
-"""The page about a sweep, and the files beside it."""
+"""The page of a sweep, and the files beside it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from waypost.studies.comparison import Entry
 from waypost.studies.sweep import Row, Sweep, as_csv, as_markdown, cells
 
 SHOWN = 12
-"""Trials whose scores and curves are drawn, the best."""
+"""Trials whose scores and curves are drawn: the best ones."""
 
 
 def write_sweep(found: Sweep, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""What `waypost judge` said about a run, for its page: kept in the run directory as judge.json."""
+"""The result of `waypost judge` for the page of a run: kept in the run directory as judge.json."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEADER = ("Policy", "Value", "90 % interval", "Gain over data", "Unusual actions
 
 
 class Interval(TypedDict):
-    """A number with its two ends, and more beside them."""
+    """A number with its two ends; there are more entries."""
 
     value: float
     low: float
@@ -28,13 +28,13 @@ class Interval(TypedDict):
 
 
 class Distance(TypedDict):
-    """How far actions are from the data."""
+    """Distance of actions from the data."""
 
     outside: float
 
 
 class Candidate(TypedDict):
-    """One policy of a judgement."""
+    """One policy in the result of `waypost judge`."""
 
     name: str
     run: str | None
@@ -46,7 +46,7 @@ class Candidate(TypedDict):
 
 
 class Record(TypedDict):
-    """What the page needs of a judgement."""
+    """The part of judge.json that the page needs."""
 
     data: str
     episodes: int
@@ -54,23 +54,23 @@ class Record(TypedDict):
     verdict: str
     candidates: list[Candidate]
     own: list[str]
-    """Names of the candidates that are of this run, and of what recorded the data."""
+    """Names of the candidates of this run, and of the data's own policy."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is known of how good the policies of a run are."""
+    """How good the policies of a run are, as far as known."""
 
     words: str
     caption: str = ""
     header: tuple[str, ...] = HEADER
     rows: tuple[tuple[str, ...], ...] = ()
     command: str = ""
-    """How to find out."""
+    """The command that estimates it."""
 
 
 def keep_verdicts(judgement: Judgement) -> list[Path]:
-    """Leave the judgement in every run directory that it is about and that can be written to; these directories."""
+    """Write the result to every run directory it is about, if writable; returns these directories."""
     homes = dict.fromkeys(_home(Path(each.run)) for each in judgement.candidates if each.run is not None)
     kept = [home for home in homes if (home / "config.json").is_file() and os.access(home, os.W_OK)]
     for home in kept:
@@ -80,11 +80,11 @@ def keep_verdicts(judgement: Judgement) -> list[Path]:
 
 
 def verdict_of(run: Run) -> Verdict:
-    """What was judged about a run, or how to get it judged."""
+    """What `waypost judge` found for a run, or how to run it."""
     place = run.directory
     if place is None or not (place / FILE).is_file():
         data = "" if run.plan.hold_out else " --data HELD_OUT"
-        words = "Not judged yet. How good its policies are, by recorded episodes they did not learn from, is said by:"
+        words = "Not evaluated yet. To estimate how good its policies are from episodes they did not learn from, run:"
         return Verdict(words, command=f"waypost judge {place or 'RUN'}{data}")
     record: Record = read_record(place / FILE, Record)
     mine = [each for each in record["candidates"] if each["name"] in record["own"]]
@@ -114,5 +114,5 @@ def _span(interval: Mapping[str, Any]) -> str:
 
 
 def _home(folder: Path) -> Path:
-    """The run directory: that of its best agents is the one around them."""
+    """The run directory; that of its best agents is the parent."""
     return folder.parent if folder.name == BEST and not (folder / "config.json").is_file() else folder

@@ -1,7 +1,7 @@
-"""A run of por or waypoint taught a new task: V and guide learn again, the executor stays as it is.
+"""Teach a run of por or waypoint a new task: value and guide learn again, the executor stays.
 
-What the executor knows, how to get from a state to the next one, is the same in every task of one system. A new
-reward, or new data without actions, therefore costs only the training of V and the guide.
+The executor knows how to get from one state to the next, which is the same in every task of a system. A new
+reward, or new data without actions, therefore costs only the training of value and guide.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from waypost.types import Convention
 
 @dataclass(frozen=True, eq=False)
 class Adaptation:
-    """A run with a new guide, and what it cost."""
+    """A run with a new guide, and its cost."""
 
     run: Run
     seconds: float
     """Training and evaluation of the new guide."""
     seconds_before: float | None
-    """The same of the run it came from, all parts; None if that run is not finished."""
+    """The same for the original run, all parts; None if that run is not finished."""
 
     def words(self) -> str:
         """The cost in a sentence."""
-        spent = f"V and guide took {self.seconds:.1f} s for {self.run.plan.steps} updates"
+        spent = f"value and guide took {self.seconds:.1f} s for {self.run.plan.steps} updates"
         if self.seconds_before is None:
             return spent
         share = self.seconds / max(self.seconds_before, 1e-9)
-        return f"{spent}; the training from scratch they came from took {self.seconds_before:.1f} s ({share:.0%})"
+        return f"{spent}; the original training from scratch took {self.seconds_before:.1f} s ({share:.0%})"
 
     def to_json(self) -> dict[str, Any]:
         return {**self.run.result, "seconds_before": self.seconds_before}
@@ -69,23 +69,23 @@ def adapt(
     callback: Callback | None = None,
     **settings: Any,
 ) -> Adaptation:
-    """Train V and guide of a run again, for a new reward or with other data; the executor is its first seed's.
+    """Train value and guide of a run again, for a new reward or with other data; the executor is the first seed's.
 
     run       directory of a run of por or waypoint that has an executor
-    data      by default the run's own; what is given needs no actions (`a+b` joins sets)
+    data      by default the run's own; new data need no actions (`a+b` joins sets)
     reward    "FILE.py:FUNCTION", "MODULE:FUNCTION" or a function: (observations, actions, next_observations) ->
               `waypost.Labels` with the rewards and terminals of the new task; or an expression over columns
-    columns, pipeline    how to read the data, on top of how the run's were read
-    env       task to evaluate on; by default the data's own, and none for a new reward
+    columns, pipeline    how to read the data; they override how the run's were read
+    env       task to evaluate on; by default the data's own, or none with a new reward
     rewards   convention; by default the run's, or that of the data's task if it is another one
     steps, seeds, settings    by default the run's
     """
     before, donor = read_plan(Path(run)), Policy.load(run)
     if not isinstance(donor.agent, GuidedAgent) or donor.agent.executor is None:
-        raise WaypostError(f"{run}: holds no executor to keep; a run of por or waypoint that trained one is needed")
+        raise WaypostError(f"{run}: has no executor to keep; give a run of por or waypoint that trained one")
     how = Reading(before.columns, before.pipeline)
     if data is not None:
-        # They need none, and may have no such columns.
+        # The data need no actions, and may have no such columns.
         how = replace(how, columns=replace(how.columns, actions=(), discrete=()))
     how = how.with_given(columns or Columns(), pipeline or Pipeline())
     expression = reward if isinstance(reward, str) and not is_reference(reward) else None
@@ -118,28 +118,28 @@ def adapt(
 
 
 def _rewarded(dataset: Dataset, reward: str | Callable[..., Any]) -> Dataset:
-    """The data as the new reward sees them; they belong to no known task any more."""
+    """The data with the new reward; they no longer belong to a known task."""
     function, name = (_function(reward), reward) if isinstance(reward, str) else (reward, reward.__name__)
     try:
         labelled = dataset.relabel(function)
     except WaypostError:
         raise
-    except Exception as error:  # whatever a user's function does
+    except Exception as error:  # a user's function can raise anything
         raise WaypostError(
             f"{name}: failed on the data ({type(error).__name__}: {error}); it is called with observations, actions "
-            "and next observations, one row per transition, and gives waypost.Labels(rewards, terminals)"
+            "and next observations, one row per transition, and must return waypost.Labels(rewards, terminals)"
         ) from error
     return replace(labelled, name=f"{dataset.name} by {name}", task=None)
 
 
 def _function(reference: str) -> Callable[..., Any]:
-    """What "FILE.py:FUNCTION" or "MODULE:FUNCTION" stands for."""
+    """The function that "FILE.py:FUNCTION" or "MODULE:FUNCTION" names."""
     place, _, name = reference.rpartition(":")
     if not place or not name:
-        raise WaypostError(f"{reference}: a reward is named as FILE.py:FUNCTION or MODULE:FUNCTION")
+        raise WaypostError(f"a reward must be FILE.py:FUNCTION or MODULE:FUNCTION, got {reference}")
     try:
         module = _from_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
-    except Exception as error:  # whatever a user's file does
+    except Exception as error:  # a user's file can raise anything
         raise WaypostError(f"{place}: cannot be imported ({type(error).__name__}: {error})") from error
     found = getattr(module, name, None)
     if not callable(found):

@@ -1,7 +1,7 @@
-"""Equal core-minutes: how many updates each method gets, so that all take about the same time on one core.
+"""Equal core-minutes: the number of updates of each method, so that all take about the same time on one core.
 
-What an update takes is measured once for each algorithm, size of states and actions, and settings that make updates
-slower or faster, and is kept in a file. From then on the number of updates is fixed, on every machine.
+The time of an update is measured once for each algorithm, size of states and actions, and settings that affect it,
+and is kept in a file. From then on the number of updates is fixed, on every machine.
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ from waypost.training.records import read_record
 from waypost.training.speed import measure
 
 EVALUATIONS, AVERAGED = 4, 2
-"""How often an agent is evaluated, and over how many of the last times the mean is its score."""
+"""Evaluations of an agent, and how many of the last ones are averaged for its score."""
 LONGEST_CHUNK = 500
-"""Updates per row of metrics at most."""
+"""The most updates per row of metrics."""
 
 
 class Rate(TypedDict):
-    """What was measured, and of what."""
+    """A measurement, and what was measured."""
 
     algorithm: str
     sizes: list[int]
     settings: dict[str, Any]
     seconds: dict[str, float]
-    """Of an update of each stage."""
+    """Processor seconds of an update of each stage."""
     cpu: NotRequired[str]
     waypost: NotRequired[str]
 
 
 class Measured(TypedDict):
-    """What the file holds."""
+    """The contents of the file."""
 
     sizes: dict[str, list[int]]
-    """Of states and actions, by data set: to be known where the data are not."""
+    """Of states and actions, by data set: they are known even if the data are not here."""
     rates: dict[str, Rate]
 
 
 class Rates:
-    """The file with what updates take."""
+    """The file with the times of updates."""
 
     def __init__(self, file: Path, read_only: bool = False):
         self.file, self.read_only = file, read_only
@@ -64,7 +64,7 @@ class Rates:
         return found
 
     def seconds(self, planned: Plan[Any], load: Callable[[], Dataset]) -> dict[str, float] | None:
-        """Processor seconds of an update of each stage; None if they are not known and may not be measured."""
+        """Processor seconds of an update of each stage; None if they are unknown and must not be measured."""
         known = self._known(planned)
         if known is not None or self.read_only:
             return known
@@ -97,7 +97,7 @@ class Rates:
 
 
 def _older(planned: Plan[Any], sizes: list[int], rates: Sequence[Rate]) -> Rate | None:
-    """A rate measured by a version that knew fewer settings: those it does not name are as usual."""
+    """A rate measured by a version with fewer settings: those it does not name have their defaults."""
     now, usual = _settings(planned.config), _settings(type(planned.config)())
     for rate in rates:
         like = rate["algorithm"] == planned.algorithm and rate["sizes"] == sizes
@@ -108,14 +108,14 @@ def _older(planned: Plan[Any], sizes: list[int], rates: Sequence[Rate]) -> Rate 
 
 def check_minutes(minutes: float) -> float:
     if not 0 < minutes <= 1e6:
-        raise WaypostError(f"minutes must be more than 0 and at most a million, got {minutes:g}")
+        raise WaypostError(f"minutes must be in (0, 1000000], got {minutes:g}")
     return minutes
 
 
 def with_minutes(planned: Plan[Any], minutes: float, seconds: dict[str, float]) -> Plan[Any]:
-    """The plan with as many updates as take so many minutes, a few evaluations of them, and equal chunks.
+    """The plan with as many updates as fit in these minutes, a few evaluations, and equal chunks.
 
-    seconds   of an update of each stage
+    seconds   processor seconds of an update of each stage
     Numbers are round: every length of chunk has to be compiled.
     """
     total, stages = total_updates(planned), stages_of(planned)
@@ -125,13 +125,13 @@ def with_minutes(planned: Plan[Any], minutes: float, seconds: dict[str, float]) 
     every = max(1, round(float(f"{last / EVALUATIONS:.1e}")))
     chunk = next(every // parts for parts in count(-(-every // LONGEST_CHUNK)) if every % parts == 0)
     protocol = replace(planned.evaluation, every=every, last=AVERAGED)
-    # Where a setting of its own says how long the last stage is, it stays as it is.
+    # A setting that fixes the length of the last stage is kept.
     steps = max(1, planned.steps + EVALUATIONS * every - last)
     return replace(planned, steps=steps, log_every=chunk, evaluation=protocol)
 
 
 def _settings(config: Any) -> dict[str, Any]:
-    """The settings that make an update slower or faster: all but step counts and what is a mere number of a formula."""
+    """The settings that affect the time of an update: all but step counts and mere numbers of a formula."""
     counted = {each.name for each in fields(config) if each.name.endswith("_steps")}
     kept = {name: value for name, value in asdict(config).items() if name not in counted}
     return json.loads(json.dumps({name: value for name, value in kept.items() if not isinstance(value, float)}))

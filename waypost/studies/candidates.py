@@ -1,4 +1,4 @@
-"""Which settings a sweep tries: every combination of a grid, or what Optuna suggests."""
+"""The settings a sweep tries: every combination of a grid, or what Optuna suggests."""
 
 from __future__ import annotations
 
@@ -15,56 +15,56 @@ from waypost.schema import conform, meant, shown
 
 Settings = dict[str, Any]
 MOST = 10_000
-"""Combinations of a grid."""
+"""The most combinations of a grid."""
 
 
 class Range(NamedTuple):
-    """Numbers from one to another."""
+    """A range of numbers."""
 
     low: float
     high: float
     log: bool = False
-    """Whether factors count instead of differences."""
+    """Whether it is sampled on a log scale."""
 
 
 class Candidates(Protocol):
     """Settings to try, one after the other."""
 
     def next(self) -> Settings | None:
-        """None: there are no more."""
+        """The next settings; None if there are no more."""
         ...
 
     def tell(self, settings: Settings, value: float | None) -> None:
-        """What became of settings; None: they were not trained to the end."""
+        """Report the result of settings; None if they were not trained to the end."""
         ...
 
 
-# -- as people write them --------------------------------------------------------------------------
+# -- from the command line --------------------------------------------------------------------------
 
 
 def read_grid(algorithm: str, words: Sequence[str]) -> dict[str, list[Any]]:
-    """Values by setting of texts as tau=0.7,0.9 or hidden=[64],[64,64]."""
+    """Values by setting, from texts such as tau=0.7,0.9 or hidden=[64],[64,64]."""
     found: dict[str, list[Any]] = {}
     for text in words:
         name, given = _named(algorithm, text, "tau=0.7,0.9", found)
         found[name] = values = _values(algorithm, name, given)
         if len({shown(value) for value in values}) < len(values):
-            raise WaypostError(f"--grid {text}: has a value twice")
+            raise WaypostError(f"--grid {text}: a value appears twice")
     return found
 
 
 def read_ranges(algorithm: str, words: Sequence[str]) -> dict[str, Range]:
-    """Ranges by setting of texts as tau=0.5:0.95 or learning_rate=1e-4:1e-2:log."""
+    """Ranges by setting, from texts such as tau=0.5:0.95 or learning_rate=1e-4:1e-2:log."""
     found: dict[str, Range] = {}
     for text in words:
         name, given = _named(algorithm, text, "tau=0.5:0.95 or learning_rate=1e-4:1e-2:log", found)
         low, _, rest = given.partition(":")
         high, _, scale = rest.partition(":")
         if scale not in ("", "log"):
-            raise WaypostError(f"--range {text}: {scale} is no scale; write log, or nothing")
+            raise WaypostError(f"--range {text}: the scale must be log or left out, got {scale}")
         ends = [*_values(algorithm, name, low), *_values(algorithm, name, high)]
         if len(ends) != 2 or any(isinstance(end, bool) or not isinstance(end, int | float) for end in ends):
-            raise WaypostError(f"--range {text}: is no range of numbers; write for example tau=0.5:0.95")
+            raise WaypostError(f"--range {text}: not a range of numbers; write for example tau=0.5:0.95")
         if not ends[0] < ends[1] or (scale and ends[0] <= 0):
             above = " and be above 0 on a log scale" if scale else ""
             raise WaypostError(f"--range {text}: the first number must be below the second{above}")
@@ -77,17 +77,17 @@ def _named(algorithm: str, text: str, example: str, found: Mapping[str, Any]) ->
     name = name.strip().replace("-", "_")
     known = _types(algorithm)
     if not equals or not given.strip():
-        raise WaypostError(f"{text!r}: is no setting with values; write for example {example}")
+        raise WaypostError(f"{text!r}: not a setting with values; write for example {example}")
     if name not in known:
         listed = f"`waypost train {algorithm} --help` lists them"
         raise WaypostError(f"{algorithm} has no setting {name}; {listed}{meant(name, known)}")
     if name in found:
-        raise WaypostError(f"{name} is there twice")
+        raise WaypostError(f"{name} is given twice")
     return name, given
 
 
 def _values(algorithm: str, name: str, text: str) -> list[Any]:
-    """The values of a setting, as TOML has them; words need no quotes."""
+    """The values of a setting, written as in TOML; words need no quotes."""
     try:
         found: list[Any] = tomllib.loads(f"values = [{text}]")["values"]
     except tomllib.TOMLDecodeError:
@@ -99,7 +99,7 @@ def _types(algorithm: str) -> dict[str, Any]:
     return get_type_hints(find_entry(algorithm).config_type)
 
 
-# -- where they come from --------------------------------------------------------------------------
+# -- sources ----------------------------------------------------------------------------------------
 
 
 class Grid:
@@ -108,7 +108,7 @@ class Grid:
     def __init__(self, grid: Mapping[str, Sequence[Any]]):
         self.combinations = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
         if len(self.combinations) > MOST:
-            raise WaypostError(f"the grid has {len(self.combinations)} combinations; {MOST} are the most")
+            raise WaypostError(f"the grid has {len(self.combinations)} combinations; the most are {MOST}")
         self.place = 0
 
     def next(self) -> Settings | None:
@@ -120,17 +120,17 @@ class Grid:
 
 @dataclass(eq=False)
 class Suggested:
-    """What Optuna suggests, by what earlier settings gave; the same history gives the same suggestion."""
+    """Optuna's suggestions, from the results of earlier settings; the same history gives the same suggestion."""
 
     grid: Mapping[str, Sequence[Any]]
     ranges: Mapping[str, Range]
     count: int
-    """How many to try."""
+    """Number of settings to try."""
     seed: int = 0
     lower: bool = False
     """Whether lower is better."""
     again: Sequence[Settings] = ()
-    """What an earlier call was told, in that order: it comes first."""
+    """Settings of an earlier call, in their order: they come first."""
     asked: list[tuple[Settings, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -144,7 +144,7 @@ class Suggested:
         number = len(self.asked)
         if number >= self.count:
             return None
-        # A sampler of its own for each: what it draws does not depend on whether the sweep was interrupted before.
+        # A new sampler for each: its draws do not depend on whether the sweep was interrupted before.
         self.study.sampler = self.optuna.samplers.TPESampler(seed=self.seed + number, constant_liar=True)
         if number < len(self.again):
             self.study.enqueue_trial({name: self._plain(name, value) for name, value in self.again[number].items()})
@@ -167,5 +167,5 @@ class Suggested:
         return trial.suggest_float(name, low, high, log=log)
 
     def _plain(self, name: str, value: Any) -> Any:
-        """A value as Optuna knows it: of a grid, its place."""
+        """A value as Optuna knows it: for a grid, its index."""
         return list(self.grid[name]).index(value) if name in self.grid else value

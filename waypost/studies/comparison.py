@@ -1,11 +1,11 @@
-"""Algorithms side by side on the same data: trained, evaluated and ranked, one run directory each.
+"""Algorithms compared on the same data: trained, evaluated and ranked, one run directory each.
 
 The folder of a comparison holds
-    DATA/ALGORITHM/   the run directories: each resumes, and is skipped once it is finished
+    DATA/ALGORITHM/   the run directories: each resumes, and is only read once it is finished
     results.csv       one row per data set and algorithm
-    results.md        the same as tables to paste
+    results.md        the same as Markdown tables
     compare.html      tables, scores and learning curves as one page
-    DATA/scores.png, DATA/curves.png, profiles.png   its pictures
+    DATA/scores.png, DATA/curves.png, profiles.png   its figures
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ from waypost.training.plan import Plan, plan
 from waypost.training.runs import Run
 
 BEHAVIOUR = "data"
-"""The row of a table that is no algorithm: what the data's own episodes earned."""
+"""The row of a table for the data themselves: the mean return of their episodes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """One algorithm on one data set; without a run, why there is none."""
+    """One algorithm on one data set; without a run, a note says why."""
 
     data: str
     algorithm: str
     measure: str = "score"
-    """What it is evaluated by: the score, the return where the task has no scores, the value where there is no task."""
+    """What it is ranked by: the score, the return if the task has no scores, the value if there is no task."""
     values: tuple[float, ...] = ()
     """The measure of each seed."""
     mean: float | None = None
@@ -59,9 +59,9 @@ class Entry:
     range: list[float] | None = None
     """Of the seeds; None for one seed."""
     interval: list[float] | None = None
-    """95 %, of the mean; None for fewer than five seeds."""
+    """95 % interval of the mean; None for fewer than five seeds."""
     rank: float | None = None
-    """1 is the best on these data; equals share theirs."""
+    """1 is the best on these data; ties share a rank."""
     steps: int | None = None
     seconds: float | None = None
     note: str = ""
@@ -79,16 +79,16 @@ class Overall(NamedTuple):
     algorithm: str
     mean_rank: float
     interquartile_mean: Estimate | None
-    """Of the scores of all runs; None where the tasks have no scores."""
+    """Of the scores of all runs; None if the tasks have no scores."""
     optimality_gap: Estimate | None
-    """How far runs stay below a score of 100; None where the tasks have no scores."""
+    """How far runs stay below a score of 100; None if the tasks have no scores."""
     improvement: Estimate | None
-    """How likely one of its runs is better than one of the reference; None for the reference."""
+    """The probability that one of its runs is better than one of the reference; None for the reference."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Summarised):
-    """What a comparison found."""
+    """The result of a comparison."""
 
     data: tuple[str, ...]
     algorithms: tuple[str, ...]
@@ -115,19 +115,19 @@ class Comparison(Summarised):
 
     @property
     def mean_ranks(self) -> dict[str, float]:
-        """The mean rank of each algorithm that has a result on every data set, best first."""
+        """The mean rank of each algorithm with a result on every data set, best first."""
         ranks = {name: [e.rank for e in self.entries if e.algorithm == name] for name in self.algorithms}
         means = {name: float(np.mean([r for r in found if r])) for name, found in ranks.items() if None not in found}
         return dict(sorted(means.items(), key=lambda item: item[1]))
 
     @property
     def reference(self) -> str:
-        """What the others are to improve on: BC if it has a result on every data set, else the best by mean rank."""
+        """What the others are compared with: BC if it has a result on every data set, else the best by mean rank."""
         return "bc" if "bc" in self.mean_ranks else next(iter(self.mean_ranks), "")
 
     @cached_property
     def overall(self) -> list[Overall]:
-        """The algorithms that have a result on every data set, best mean rank first; none for a single data set."""
+        """The algorithms with a result on every data set, best mean rank first; empty for a single data set."""
         found = []
         for name, tasks in self._values.items():
             middle = statistics.aggregate_interquartile_mean(tasks) if self._scored else None
@@ -138,7 +138,7 @@ class Comparison(Summarised):
 
     @cached_property
     def profiles(self) -> dict[str, Profile]:
-        """The performance profile of each algorithm in `overall`, where the tasks have scores."""
+        """The performance profile of each algorithm in `overall`, if the tasks have scores."""
         if not (self._values and self._scored):
             return {}
         scores = [score for tasks in self._values.values() for runs in tasks.values() for score in runs]
@@ -147,7 +147,7 @@ class Comparison(Summarised):
 
     @property
     def _values(self) -> dict[str, dict[str, tuple[float, ...]]]:
-        """The measure of every run by algorithm and data set, of algorithms with results on all of several sets."""
+        """The measure of every run by algorithm and data set, for algorithms with results on all of several sets."""
         whole = self.mean_ranks if len(self.data) > 1 else {}
         return {name: {e.data: e.values for e in self.entries if e.algorithm == name} for name in whole}
 
@@ -156,7 +156,7 @@ class Comparison(Summarised):
         return all(entry.measure == "score" for entry in self.entries if entry.values)
 
     def to_json(self) -> dict[str, Any]:
-        """Everything but the runs."""
+        """Everything except the runs."""
         return {
             "suite": self.suite,
             "mean_ranks": self.mean_ranks,
@@ -193,24 +193,24 @@ def compare(
 ) -> Comparison:
     """Train and evaluate every algorithm on every data set; finished runs are only read.
 
-    data         names, files or folders, as for `train`; their tasks must be of one suite
+    data         names, files or folders, as for `train`; their tasks must belong to the same suite
     algorithms   names; by default all
-    env          task to evaluate on; by default the one the data belong to; where there is none, policies are judged
-                 by a tenth of the episodes, which is held out (docs/judge.md)
+    env          task to evaluate on; by default the data's own; without one, policies are evaluated on a tenth of the
+                 episodes, which is held out (docs/judge.md)
     out          the folder of the comparison: the same call resumes an interrupted one
-    seeds        how many agents of each, or their seeds
-    steps        updates each agent gets in all, divided among the stages of its training as its preset divides them;
-                 by default what each preset says
-    evaluation   a `Protocol`, or a function that makes one of each task's; by default each task's
-    settings     for each algorithm's name, settings on top of its preset
+    seeds        number of agents of each algorithm, or their seeds
+    steps        updates of each agent, divided among the stages of its training as in its preset; by default each
+                 preset's
+    evaluation   a `Protocol`, or a function from each task's to another; by default each task's
+    settings     for each algorithm's name, settings that override its preset
     columns, pipeline    how the data are read, as for `train`
     runner       where and when trainings run (`waypost.studies.workers`); by default one after the other, here
-    An algorithm that cannot learn from a data set, or diverges there, gets a note in place of numbers. A folder that
-    cannot be used ends the comparison: one another process trains in, one of other settings, or a full disk.
+    An algorithm that cannot learn from a data set, or diverges there, gets a note instead of numbers. A folder that
+    cannot be used ends the comparison: another process trains in it, it has other settings, or the disk is full.
     """
     callback = callback or Callback()
     if not data or any(not str(source).strip() for source in data):
-        raise WaypostError("no data to compare on: name one or more data sets with --data")
+        raise WaypostError("no data to compare on; name one or more data sets with --data")
     if steps is not None and not 1 <= conform(steps, int, "steps") <= COUNTER:
         raise WaypostError(f"steps must be from 1 to {COUNTER}, got {steps}")
     names = tuple(dict.fromkeys(algorithms or ALGORITHMS))
@@ -225,7 +225,7 @@ def compare(
     }
     tasks = {planned.task for planned in plans.values()}
     if None in tasks and len(tasks) > 1:
-        raise WaypostError("some of the data belong to a task and others to none; compare them one after the other")
+        raise WaypostError("some of the data have a task and others have none; compare them separately")
     suites = [find_task(name).suite for name in tasks if name]
     suite = None if not suites else common_suite(suites) if len(data) > 1 else suites[0]
     if not suites:
@@ -274,7 +274,7 @@ def _entry(source: str, name: str, outcome: Outcome, simulated: bool) -> Entry:
 
 
 def _behaviour(planned: Plan) -> Entry:
-    """What the data's own episodes earned on average."""
+    """The mean return of the data's own episodes."""
     data = planned.data
     dataset, _ = obtain(data, planned.columns, "auto", lambda: None, pipeline=planned.pipeline)
     if dataset.rewards is None:
@@ -287,20 +287,20 @@ def _behaviour(planned: Plan) -> Entry:
 def with_values(entry: Entry, values: Sequence[float], **changes: Any) -> Entry:
     """The entry with the measure of each seed and its statistics.
 
-    Computed from the seeds: the result.json of an older run has intervals where there should be none.
+    Computed from the seeds: the result.json of an older run may have intervals for too few seeds.
     """
     summary = {key: number for key, number in statistics.summarise(values).items() if key != "iqm"}
     return replace(entry, values=tuple(values), **summary, **changes)
 
 
 def judged(found: Mapping[str, Sequence[Entry]], callback: Callback) -> list[Entry]:
-    """Where there is no simulator: ranked by what held-out episodes say, what recorded the data last."""
+    """Without a simulator: entries ranked by their values on held-out episodes, the data's own row last."""
     entries, behaviours = [], []
     for source, same_data in found.items():
         runs = [entry.run for entry in same_data if entry.run is not None]
         if not runs:
             raise WaypostError(same_data[0].note)
-        callback.note(f"judging the policies by held-out episodes of {source}")
+        callback.note(f"evaluating the policies on held-out episodes of {source}")
         values, notes = judge_runs(runs)
         behaviours.append(replace(Entry(source, BEHAVIOUR, VALUE), mean=values[None][0]))
         known = [entry for entry in same_data if entry.run is None]
@@ -345,7 +345,7 @@ def as_markdown(comparison: Comparison) -> str:
 
 
 def overall_table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
-    """Header and rows of the table over all data sets; from five seeds on with 95 % intervals in brackets."""
+    """Header and rows of the table over all data sets; with five seeds or more, 95 % intervals in brackets."""
     columns: dict[str, Callable[[Overall], str]] = {
         "algorithm": lambda each: each.algorithm,
         "mean rank": lambda each: f"{each.mean_rank:.1f}",
@@ -366,7 +366,7 @@ def _estimate(estimate: Estimate | None, digits: int) -> str:
 
 
 def cells(entry: Entry) -> list[str]:
-    """A row of a table of one data set, as people read it."""
+    """A row of a table of one data set, for people."""
     digits = 1 if entry.measure == "score" else 2
 
     def number(value: float | None, places: int = digits) -> str:

@@ -1,24 +1,23 @@
-"""Theorem 1 of the POR paper, measured: why an agent's actions may be wrong, in three parts.
+"""Theorem 1 of the POR paper, measured: why an agent's actions may be wrong, in three terms.
 
 For a state s of the data, its recorded next state s' and action a, the guide's goal g(s), and the best action a*:
 
     |pi(s, g(s)) - a*|  <=  (L1 + L2) |g(s) - s'|  +  |a_g - a*|  +  |pi(s, s') - a|
                              l1: how far the guide      l2: how far the   l3: the executor's
-                             goes beyond the data       guide's aim is    own error
+                             leaves the data            guide's goal is   own error
                                                         from the best
 
-L1 says how fast the inverse dynamics (s, s') -> a change, L2 how fast the executor does. None of this needs a
-simulator, and not all of it can be known; what stands for the unknown is measured among the recorded transitions that
-begin nearest to s:
+L1 is the slope of the inverse dynamics (s, s') -> a, L2 that of the executor. None of this needs a simulator, but not
+all of it can be known; unknown quantities are estimated from the recorded transitions whose states are nearest to s:
 
     L1    the largest |a - a~| / (|s - s~| + |s' - s~'|) between the transition and these neighbours
     L2    the larger of the executor's slopes in s' at s' and at g(s): the greatest singular value
     a*    the action of the neighbour whose r + gamma V(s') is best
     a_g   the action of the neighbour whose step is most like the one from s to g(s)
 
-so the inequality holds as far as they are good estimates; the share of states where it does is measured too. States are
-divided by the standard deviations of the data's columns, actions scaled to [-1, 1]. A guide that speaks of some
-coordinates only (`waypoint`) leaves the rest of a state as it is: next states and goals are compared in these.
+so the inequality holds as far as these are good estimates; the share of states where it does is measured too. States
+are divided by the standard deviations of the data's columns, actions are scaled to [-1, 1]. A guide with goals in some
+coordinates only (`waypoint`) leaves the rest of a state unchanged: next states and goals are compared in these.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ from waypost.types import Convention
 
 Floats = np.ndarray
 MOST = {"states": 100_000, "neighbours": 1_000, "reference": 1_000_000}
-"""More tells no more, and would take all memory."""
+"""More would not say more, and could take all memory."""
 
 
 def diagnose(
@@ -64,15 +63,15 @@ def diagnose(
     reference: int = 100_000,
     seed: int = 0,
 ) -> Diagnosis:
-    """Measure the parts of Theorem 1 for an agent with a guide, of por or waypoint, on its data.
+    """Measure the terms of Theorem 1 for an agent with a guide (por or waypoint) on its data.
 
-    subject     a run directory, whose data and reward convention are used unless others are given, or a policy
+    subject     a run directory, whose data and reward convention are used by default, or a policy
     data        what to measure on: a name, a file, a Dataset
-    columns, pipeline    how to read it, on top of how the agent's own data were read
+    columns, pipeline    how to read it; they override how the agent's own data were read
     rewards     the convention V was trained with; by default the run's, for a policy the rewards as they are
-    states      how many states of the data, drawn at random with `seed`
-    neighbours  recorded transitions that stand for what else could have been done in a state
-    reference   transitions to look for neighbours in, drawn at random where there are more
+    states      number of states of the data, drawn at random with `seed`
+    neighbours  recorded transitions per state that show what else could have been done there
+    reference   the most transitions to search for neighbours, drawn at random if there are more
     """
     for what, number in (("states", states), ("neighbours", neighbours), ("reference", reference)):
         if not 1 <= conform(number, int, what) <= MOST[what]:
@@ -85,7 +84,7 @@ def diagnose(
         data = planned.data if data is None else data
         rewards = rewards or planned.convention
     if data is None:
-        raise WaypostError("a policy alone does not know its data: name them with --data (in Python: data=...)")
+        raise WaypostError("a policy alone does not know its data; name them with --data (in Python: data=...)")
     agent, config = _with_all_parts(policy)
     how = how.with_given(columns or Columns(), pipeline or Pipeline())
     dataset = data if isinstance(data, Dataset) else load(data, how.columns, pipeline=how.pipeline)
@@ -109,22 +108,22 @@ def diagnose(
 def _with_all_parts(policy: Policy) -> tuple[GuidedAgent, Any]:
     agent = policy.agent
     if not isinstance(agent, GuidedAgent):
-        raise WaypostError(f"a {policy.algorithm} agent has no guide and executor to diagnose; por and waypoint have")
+        raise WaypostError(f"a {policy.algorithm} agent has no guide and executor to diagnose; use por or waypoint")
     parts = {"V": agent.value_part, "guide": agent.guide_part, "executor": agent.executor}
     lacking = [name for name, part in parts.items() if part is None]
     if agent.executor is None or lacking:
-        raise WaypostError(f"this agent has no {' and no '.join(lacking)}: a diagnosis needs all three parts")
+        raise WaypostError(f"this agent has no {' and no '.join(lacking)}; a diagnosis needs all three parts")
     if not isinstance(agent.executor.actions, Continuous):
         mixed = isinstance(agent.executor.actions, Mixed)
-        kind = "actions of which some are discrete" if mixed else "discrete actions"
-        raise WaypostError(f"{kind} have no distances: the theorem is about continuous ones")
+        kind = "partly discrete actions" if mixed else "discrete actions"
+        raise WaypostError(f"{kind} cannot be diagnosed: the theorem is about distances of continuous ones")
     return agent, policy.config
 
 
 def _measured(
     agent: GuidedAgent, config: Any, dataset: Dataset, states: int, neighbours: int, reference: int, seed: int
 ) -> dict[str, Floats]:
-    """The numbers of each state."""
+    """The measures of each state."""
     executor = agent.executor
     assert executor is not None
     columns = prepare.goals(dataset, config.horizon, config.discount)
@@ -186,7 +185,7 @@ def _measured(
 
 
 def _places(agent: GuidedAgent, scale: Floats) -> tuple[Callable[[Floats], Floats], Floats]:
-    """Where a state is in the guide's coordinates, and the change of a state that each of them stands for."""
+    """A state in the guide's coordinates, and the change of a state that each coordinate stands for."""
     space = getattr(agent.guide_part, "space", None)
     if space is None or space.projection is None:
         return lambda states: states / scale, np.diag(scale)
@@ -199,12 +198,12 @@ def _length(vectors: Floats) -> Floats:
 
 
 def _acts(executor: ExecutorPart, observations: Floats, goals: Floats) -> Floats:
-    """What the executor does, scaled to [-1, 1]."""
+    """The executor's actions, scaled to [-1, 1]."""
     return np.asarray(executor.actions.scale(executor(jnp.asarray(observations), jnp.asarray(goals))))
 
 
 def _slopes(executor: ExecutorPart, observations: Floats, goals: Floats, basis: Floats) -> Floats:
-    """The greatest singular value of the executor's derivative in the goal, before it is cut off at the bounds."""
+    """The largest singular value of the executor's derivative in the goal, before clipping to the bounds."""
 
     def act(goal: jax.Array, observation: jax.Array) -> jax.Array:
         return executor.net.mode(executor.inputs(observation[None], goal[None]))[0]
@@ -216,7 +215,7 @@ def _slopes(executor: ExecutorPart, observations: Floats, goals: Floats, basis: 
 def nearest(
     queries: Floats, points: Floats, count: int, own: Floats | None = None, block: int = 256
 ) -> tuple[Floats, Floats]:
-    """The `count` nearest points of each query, nearest first, and their distances; `own` are points not to count."""
+    """The `count` nearest points of each query, nearest first, and their distances; points in `own` are skipped."""
     found, distances = [], []
     sizes = np.einsum("ij,ij->i", points, points)
     for first in range(0, len(queries), block):
@@ -228,7 +227,7 @@ def nearest(
             chosen = squares.argmin(axis=1)[:, None]
         else:
             chosen = np.argpartition(squares, min(count, squares.shape[1] - 1), axis=1)[:, :count]
-        # Once more without the rounding of the formula above.
+        # Computed again without the rounding of the formula above.
         exact = _length(points[chosen] - part[:, None])
         order = exact.argsort(axis=1)
         found.append(np.take_along_axis(chosen, order, axis=1))

@@ -1,4 +1,4 @@
-"""From the numbers of a diagnosis to what is wrong with an agent, if anything is, and which option helps."""
+"""From the measures of a diagnosis to what is wrong with an agent, if anything, and which option may help."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ import numpy as np
 Floats = np.ndarray
 _TEXTS = tomllib.loads((files(__package__) / "diagnosis.toml").read_text("utf-8"))
 MEANINGS: dict[str, str] = _TEXTS["meanings"]
-"""What is measured for each state, by name."""
+"""What each measure means, by name."""
 ADVICE: dict[str, str] = _TEXTS["advice"]
-"""What is wrong and what helps, by the name of the finding."""
+"""What is wrong and what may help, by the name of the finding."""
 
 WORSE = 1.1
-"""An agent whose actions are so many times as far from the best recorded ones as the log's is worse than the log."""
+"""An agent is worse than the log if its actions are this many times as far from the best recorded ones."""
 FAR = 3.0
-"""Goals so many times as far from recorded states as these are from each other are outside the data ..."""
+"""Goals are outside the data if they are this many times as far from recorded states as these from each other ..."""
 NEAR = 0.2
 """... unless this share of them is as near as those."""
 CANNOT_REPEAT = 1.0
-"""An executor whose errors are this share of those of always doing the mean action has learned nothing."""
+"""An executor has learned nothing if its error is this share of that of always taking the mean action."""
 AIMLESS = 0.85
-"""A guide whose aims are this share of the log's distance from the best recorded actions hardly looks for them."""
+"""A guide hardly improves on the log if its distance from the best recorded actions is this share of the log's."""
 UNLIKE = 100.0
-"""Columns whose standard deviations differ by such a factor cannot be learned from as they are."""
+"""Columns whose standard deviations differ by this factor cannot be learned from without scaling."""
 
 SMALLEST = 1e-6
-"""Distances below are none."""
+"""Distances below this count as zero."""
 
 
 class Finding(NamedTuple):
-    """Something that is wrong with an agent."""
+    """Something wrong with an agent."""
 
     what: str
     """guide, scaling, aim, executor or steep."""
@@ -44,19 +44,19 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
-    """What was measured: a number per state for each name of MEANINGS."""
+    """The measures: a number per state for each name in MEANINGS."""
 
     measures: dict[str, Floats]
     inverse_temperature: float
-    """What the guide was trained with."""
+    """That of the guide's training."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Others that advice depends on: observation_scaling."""
+    """Other settings that the advice depends on: observation_scaling."""
     widths: float = 1.0
-    """The largest standard deviation of a column over the smallest."""
+    """The largest standard deviation of a column divided by the smallest."""
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """A line per measure: mean, median, 95th percentile and largest."""
+        """A row per measure: mean, median, 95th percentile and largest."""
         return [
             {
                 "measure": name,
@@ -76,7 +76,7 @@ class Diagnosis:
 
     @property
     def times_as_far(self) -> float:
-        """How many times as far goals lie from recorded next states as these from each other."""
+        """How many times as far goals are from recorded next states as these from each other."""
         return self._mean("guide_to_data") / max(self._mean("data_to_data"), SMALLEST)
 
     @property
@@ -86,14 +86,14 @@ class Diagnosis:
 
     @property
     def worse(self) -> float:
-        """How many times as far as the recorded actions the agent's are from the best recorded ones."""
+        """How many times as far the agent's actions are from the best recorded ones as the recorded actions."""
         return self._mean("gap") / max(self._mean("recorded_gap"), SMALLEST)
 
     def _mean(self, name: str) -> float:
         return float(self.measures[name].mean())
 
     def findings(self) -> list[Finding]:
-        """What is wrong, the gravest first; nothing, if the agent is sound as far as these numbers tell."""
+        """What is wrong, the most serious first; empty if the measures show no problem."""
         numbers = {name: self._mean(name) for name in self.measures} | {
             "times": self.times_as_far,
             "widths": self.widths,
@@ -107,7 +107,7 @@ class Diagnosis:
         clumsy = self._mean("l3") > CANNOT_REPEAT * self._mean("action_spread")
         bad = outside or clumsy or self.worse > WORSE
         if bad and self.settings.get("observation_scaling") == "none" and self.widths > UNLIKE:
-            return ["scaling"]  # which explains all the rest
+            return ["scaling"]  # it explains all others
         if outside or clumsy:
             return [what for what, there in (("guide", outside), ("executor", clumsy)) if there]
         if bad:
@@ -128,7 +128,7 @@ class Diagnosis:
         }
 
     def reading(self) -> str:
-        """The same in words: the verdict, why, and the parts of the bound."""
+        """The result as text: the verdict, why, and the terms of the bound."""
         mean = {row["measure"]: row["mean"] for row in self.rows}
         parts = {name: mean[name] for name in ("l1", "l2", "l3")}
         largest = max(parts, key=lambda name: parts[name])
@@ -136,14 +136,14 @@ class Diagnosis:
         verdict = " ".join(each.text for each in findings) or ADVICE["sound"]
         return (
             f"{verdict} "
-            f"The agent's action is {mean['gap']:.3g} away from the best recorded one in such states, "
-            f"the recorded action {mean['recorded_gap']:.3g}; actions lie between -1 and 1. "
-            f"{self.near:.0%} of the guide's goals lie as near to a recorded state as these lie to each other, "
-            f"on average {self.times_as_far:.2g} times as far. "
-            f"V puts them {abs(mean['value_gain']):.3g} {'above' if mean['value_gain'] >= 0 else 'below'} "
-            "the recorded next states. "
-            f"The parts of the bound are l1 = {parts['l1']:.3g} (the guide goes beyond the data), "
-            f"l2 = {parts['l2']:.3g} (its aim is not the best recorded one) and "
+            f"The agent's action is {mean['gap']:.3g} away from the best one recorded in similar states, "
+            f"the recorded action {mean['recorded_gap']:.3g}; actions are scaled to [-1, 1]. "
+            f"{self.near:.0%} of the guide's goals are as near to a recorded state as these are to each other; "
+            f"on average they are {self.times_as_far:.2g} times as far. "
+            f"V is {abs(mean['value_gain']):.3g} {'higher' if mean['value_gain'] >= 0 else 'lower'} "
+            "at the goals than at the recorded next states. "
+            f"The terms of the bound are l1 = {parts['l1']:.3g} (the guide leaves the data), "
+            f"l2 = {parts['l2']:.3g} (its goal is not the best recorded one) and "
             f"l3 = {parts['l3']:.3g} (the executor's own error); the largest is {largest}. "
             f"The bound holds in {self.holds:.0%} of {len(self.measures['gap'])} states."
         )

@@ -1,10 +1,10 @@
-"""Leases: which process works at a run directory, said in a file beside it, also over a shared file system.
+"""Leases: a file beside a run directory says which process works on it, even on a shared file system.
 
-A lease ends with its holder. On the machine of the holder that is seen at once: its process is gone. On others it is
-seen once the lease has not changed for a while by the clock of the one who waits, so clocks need not agree. Nothing
-here needs locks of the file system: a lease appears by a hard link, or by creating a file that must not be there, and
-an expired one is moved away before it is replaced. A holder that was asleep and lost its lease notices that before it
-writes again.
+A lease ends with its holder. On the holder's machine this shows at once: its process is gone. On other machines it
+shows when the lease has not changed for a while by the clock of the waiting process, so clocks need not agree. No file
+system locks are needed: a lease is created by a hard link, or by creating a file that must not exist, and an expired
+one is moved away before it is replaced. A holder that was suspended and lost its lease notices that before it writes
+again.
 """
 
 from __future__ import annotations
@@ -28,38 +28,38 @@ from waypost.schema import conform
 BEAT_SECONDS = 2.0
 """How often a holder changes its lease."""
 EXPIRY_SECONDS = 60.0
-"""A lease that has not changed for so long has no holder any more. Shared file systems may show changes this late."""
+"""A lease that has not changed for this long has no holder any more. Shared file systems may show changes late."""
 WAIT_SECONDS = 0.3
 """Between two attempts to get a lease that another process holds."""
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
-"""What file systems say that know no hard links."""
+"""Errors of file systems without hard links."""
 SIZE = 1024
-"""Bytes of a lease, always: it is changed in place, by one write."""
+"""Bytes of a lease, always the same: it is changed in place, in one write."""
 
 
 class Holder(TypedDict):
-    """Who holds a lease, and how far the work is."""
+    """Who holds a lease, and the progress of the work."""
 
     token: str
     host: str
     machine: str
-    """Names the running system and the view of its processes; empty where that is not known."""
+    """Identifies the running system and its process namespace; empty if unknown."""
     pid: int
     started: str
-    """When the process began: another one may have its number later."""
+    """When the process started: its number may be reused later."""
     beat: int
     step: NotRequired[int]
     total: NotRequired[int]
 
 
 def lease_file(place: Path) -> Path:
-    """Beside the directory itself, whatever names lead there."""
+    """The file beside the directory itself, with links resolved."""
     place = Path(os.path.realpath(place))
     return place.with_name(f".{place.name}.lease")
 
 
 def holder_of(place: Path) -> Holder | None:
-    """Who works at a directory, as far as can be told at once; None where nobody does."""
+    """Who works on a directory, as far as can be told at once; None if nobody does."""
     content = _content(lease_file(place))
     holder = None if content is None else _parsed(content)
     return None if holder is None or _gone(holder) else holder
@@ -81,10 +81,10 @@ class Lease:
         self._descriptor: int | None = None
         self._guard = threading.Lock()
         self._seen: tuple[bytes, float] | None = None
-        """Another's lease, and since when it has been the same."""
+        """The lease of another process, and since when it has been unchanged."""
 
     def take(self) -> bool:
-        """Try to get it; False where another process holds it. Ask again to learn that it has expired."""
+        """Try to get it; False if another process holds it. Repeated calls notice when it has expired."""
         content = _content(self.file)
         if content is not None and not (self._expired(content) and self._removed(content)):
             return False
@@ -92,32 +92,32 @@ class Lease:
 
     @property
     def held(self) -> bool:
-        """Whether the file that others find there is still this one."""
+        """Whether the file in place is still this one."""
         try:
             return self._descriptor is not None and os.path.samestat(self.file.lstat(), os.fstat(self._descriptor))
         except OSError:
             return False
 
     def check(self) -> None:
-        """Raise where another process has taken over: what is written now would come between its files."""
+        """Raise if another process has taken over: writing now would mix with its files."""
         if not self.held:
-            raise DirectoryError(f"{self.place}: another worker has taken over, because this one did not answer")
+            raise DirectoryError(f"{self.place}: another worker has taken over, because this one did not respond")
 
     def is_at(self, step: int, total: int) -> None:
-        """How far the work is: what the next beat says."""
+        """Set the progress that the next beat writes."""
         with self._guard:
             self.holder |= {"step": step, "total": total}
 
     def beat(self) -> None:
-        """Say that the holder lives, and how far it is. A disk that fails for a moment changes nothing."""
+        """Write that the holder is alive, and its progress. A brief disk failure does no harm."""
         with self._guard, suppress(OSError):
             if self._descriptor is None:
                 return
             self.holder["beat"] += 1
-            # If it was moved away, this changes what is of no use to anyone.
+            # If the file was moved away, this write has no effect for anyone.
             os.lseek(self._descriptor, 0, os.SEEK_SET)
             os.write(self._descriptor, _written(self.holder))
-            os.fsync(self._descriptor)  # other machines see it before it is closed
+            os.fsync(self._descriptor)  # other machines then see it before it is closed
 
     def give_back(self) -> None:
         held = self.held
@@ -134,14 +134,14 @@ class Lease:
         return self.clock() - self._seen[1] > EXPIRY_SECONDS
 
     def _removed(self, content: bytes) -> bool:
-        """Move an expired lease away; False if it was not the expired one any more."""
+        """Move an expired lease away; False if it was no longer the expired one."""
         aside = unused_name(self.file)
         try:
             self.file.rename(aside)
         except FileNotFoundError:
             return True
         expired = _content(aside) == content
-        if not expired:  # another process was faster, and holds it: it must find its own lease again
+        if not expired:  # another process was faster and holds it: put its lease back
             try:
                 os.link(aside, self.file)
             except FileExistsError:
@@ -193,9 +193,9 @@ class Lease:
 
 @contextmanager
 def leased(place: Path, wait: Callable[[], bool] = lambda: False) -> Iterator[Lease | None]:
-    """Hold the lease of a directory, with a thread that keeps it alive; None where another process holds it.
+    """Hold the lease of a directory, with a thread that keeps it alive; None if another process holds it.
 
-    wait   asked again and again while another process holds it: whether to go on waiting
+    wait   called repeatedly while another process holds it: whether to keep waiting
     """
     lease = Lease(place)
     made = make_folder(lease.file.parent)
@@ -214,7 +214,7 @@ def leased(place: Path, wait: Callable[[], bool] = lambda: False) -> Iterator[Le
 
 @contextmanager
 def _kept_alive(lease: Lease) -> Iterator[None]:
-    """A thread says again and again that the holder lives."""
+    """A thread that renews the lease."""
     ended = threading.Event()
 
     def keep_alive() -> None:
@@ -231,7 +231,7 @@ def _kept_alive(lease: Lease) -> Iterator[None]:
 
 
 def _content(file: Path) -> bytes | None:
-    """What the file holds; opening it makes a shared file system look again."""
+    """The contents of the file; opening it makes a shared file system refresh it."""
     try:
         return file.read_bytes()[:SIZE]
     except FileNotFoundError:
@@ -243,7 +243,7 @@ def _written(holder: Holder) -> bytes:
 
 
 def _parsed(content: bytes) -> Holder | None:
-    """None for what is half-written, or no lease at all: it expires like one whose process cannot be asked for."""
+    """None if it is half-written or not a lease: it then expires like one whose process cannot be checked."""
     try:
         return conform(json.loads(content), Holder, "")
     except (ValueError, WaypostError):
@@ -254,12 +254,12 @@ def _parsed(content: bytes) -> Holder | None:
 
 
 def _gone(holder: Holder) -> bool:
-    """Whether the holder's process has ended, for certain."""
+    """Whether the holder's process has certainly ended."""
     return bool(holder["machine"]) and holder["machine"] == _machine() and _started(holder["pid"]) != holder["started"]
 
 
 def _machine() -> str:
-    """This running system and this view of its processes: a container counts processes on its own."""
+    """This running system and its process namespace: a container numbers processes on its own."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
@@ -268,7 +268,7 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> str | None:
-    """When a process began, in ticks of its system; None if it is gone, or dead and not yet buried."""
+    """When a process started, in ticks of its system; None if it has ended or is a zombie."""
     try:
         after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

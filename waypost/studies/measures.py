@@ -1,4 +1,4 @@
-"""What the trials of a sweep are compared by: a simulator's measure, a loss on held-out episodes, or a judgement."""
+"""What the trials of a sweep are ranked by: a simulator's measure, a held-out loss, or the value of `waypost judge`."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from waypost.training.policy import load_policies
 from waypost.training.runs import Run
 
 LOSSES = "held_out_"
-"""How columns of metrics.csv with losses on held-out episodes begin."""
+"""Prefix of metrics.csv columns with losses on held-out episodes."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """The name of a number, and where it is found."""
+    """The name of a measure, and where its values come from."""
 
     name: str
 
     def __post_init__(self) -> None:
         if self.name not in (*MEASURES, VALUE) and not self.name.startswith(LOSSES):
             known = f"{', '.join(MEASURES)}, {VALUE} (by `waypost judge`), or a column {LOSSES}... of metrics.csv"
-            raise WaypostError(f"nothing can be measured by {self.name}; choose {known}")
+            raise WaypostError(f"measure must be one of {known}; got {self.name}")
 
     @property
     def lower(self) -> bool:
@@ -44,17 +44,17 @@ class Measure:
         return self.name in MEASURES
 
     def prepared(self, planned: Plan[Any]) -> Plan[Any]:
-        """The plan with what it takes to measure this."""
+        """The plan with what this measure needs."""
         if not self.simulated:
             return held_out(planned)
         if planned.task is None:
-            raise WaypostError(f"{planned.data} has no simulator to find the {self.name} in: name one with --env")
+            raise WaypostError(f"{planned.data} has no simulator to measure the {self.name} in; name one with --env")
         if self.name == "score" and find_task(planned.task).score(0.0) is None:
             raise WaypostError(f"{planned.task} has no scores; use --measure return")
         return planned
 
     def of(self, run: Run) -> list[float]:
-        """One number for each seed of a finished run."""
+        """One value for each seed of a finished run."""
         if self.name == VALUE:
             return _judged(run)
         if self.simulated:
@@ -62,7 +62,7 @@ class Measure:
         return self._last(run.metrics, len(run.plan.seeds))
 
     def so_far(self, planned: Plan[Any], place: Path) -> float | None:
-        """The mean over the seeds of a run that has paused; None where there is nothing yet."""
+        """The mean over the seeds of a paused run; None if there is nothing yet."""
         if self.name == VALUE:
             values = _judged(Run(planned, {}, load_policies(place), [], [], place))
         else:
@@ -71,7 +71,7 @@ class Measure:
         return float(np.mean(values)) if values else None
 
     def _last(self, rows: Sequence[Mapping[str, Any]], seeds: int) -> list[float]:
-        """The numbers of the last rows that have any, of which each seed has one."""
+        """The values of the last rows that have any, one per seed."""
         if rows and self.name not in rows[-1] and not any(self.name in row for row in rows):
             losses = sorted({name for row in rows for name in row if name.startswith(LOSSES)})
             raise WaypostError(f"there is no {self.name}; choose from {', '.join(losses) or 'nothing'}")
@@ -80,7 +80,7 @@ class Measure:
 
 
 def usual(planned: Plan[Any]) -> Measure:
-    """The score, the return where the task has no scores, a judgement where there is no task."""
+    """The score, the return if the task has no scores, the value of `waypost judge` if there is no task."""
     if planned.task is None:
         return Measure(VALUE)
     return Measure("return" if find_task(planned.task).score(0.0) is None else "score")

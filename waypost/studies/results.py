@@ -1,13 +1,12 @@
-"""A folder of results: what each finished training found, as a small JSON file without weights.
+"""A folder of results: the outcome of each finished training, as a small JSON file without weights.
 
 It holds
-    LABEL/SEED.json   a training: its plan, the scores of every evaluation, the time it took (LABEL is DATA/ALGORITHM)
-    recipe.json       what all of them have in common: minutes or steps, evaluation, settings on top of the presets
-    rates.json        what updates take, from which equal minutes become numbers of updates
-A training whose file is there is not run again, if its plan is the one that is asked for and it learned from the same
-rows. So work goes on after an interruption, and on another machine that has only the folder. Several processes can
-work in one folder: each takes trainings that no other one is at. A training runs in memory: one that is interrupted
-begins again.
+    LABEL/SEED.json   a training: its plan, the scores of every evaluation, its time (LABEL is DATA/ALGORITHM)
+    recipe.json       what all of them share: minutes or steps, evaluation, settings that override the presets
+    rates.json        the time of updates, which turns equal minutes into numbers of updates
+A training with a file is not run again if it has the same plan and learned from the same rows. So work continues after
+an interruption, even on another machine that has only the folder. Several processes can work in one folder: each takes
+trainings that no other one works on. A training runs in memory: an interrupted one starts again.
 """
 
 from __future__ import annotations
@@ -36,15 +35,15 @@ from waypost.training.speed import Stopwatch
 from waypost.training.trainer import execute
 
 IDENTITY = ("algorithm", "data", "task", "steps", "rewards", "evaluation", "config", "seeds")
-"""What tells a training from others; the rest of a plan changes nothing in what it learns."""
+"""The fields that identify a training; the rest of a plan does not change what it learns."""
 
 
 class NotTrained(WaypostError):
-    """A training that is not in the folder, and that may not be run or is run by another process."""
+    """A training that is not in the folder, and that must not run or runs in another process."""
 
 
 class Recipe(TypedDict):
-    """What recipe.json holds."""
+    """The contents of recipe.json."""
 
     minutes: float | None
     steps: int | None
@@ -53,7 +52,7 @@ class Recipe(TypedDict):
 
 
 class Finished(TypedDict):
-    """What SEED.json holds."""
+    """The contents of SEED.json."""
 
     identity: str
     plan: dict[str, Any]
@@ -63,22 +62,22 @@ class Finished(TypedDict):
     cpu: str
     suite: str | None
     final: NotRequired[Row]
-    """The mean of the last evaluations, as the plan says; missing where the training failed."""
+    """The mean of the last evaluations, as in the plan; missing if the training failed."""
     evaluations: list[Moment]
     core_seconds: float | None
-    """Of the updates, without compilation and evaluations; none where a run directory was finished already."""
+    """Of the updates, without compilation and evaluations; None if a run directory was finished before."""
     seconds: float
-    """From the beginning to the end."""
+    """From start to end."""
     versions: NotRequired[dict[str, str]]
     note: NotRequired[str]
     """Why there is no score."""
     donor: NotRequired[str]
-    """The identity of the training that provided the parts this one left out."""
+    """The identity of the training that provided the parts this one leaves out."""
 
 
 @dataclass(frozen=True, eq=False)
 class Donor:
-    """An agent that provides parts of others: trained in a run directory once somebody needs it."""
+    """An agent that provides parts of others: trained in a run directory when first needed."""
 
     plan: Plan[Any]
     data: str | Path | Dataset
@@ -86,13 +85,13 @@ class Donor:
     callback: Callback
 
     def run(self) -> Run:
-        """What it gave; where another process is at it, that is waited for."""
+        """Its run; if another process works on it, wait."""
         with alone(self.place):
             return execute(self.plan, self.data, self.place, resume=True, callback=self.callback)
 
 
 class Results:
-    """The folder, to read from and, if not `read_only`, to work in."""
+    """The folder, to read from and, unless `read_only`, to work in."""
 
     def __init__(self, folder: Path, read_only: bool = False):
         self.folder, self.read_only = folder, read_only
@@ -100,10 +99,10 @@ class Results:
         self._loaded: tuple[str, Dataset] | None = None
         self._fingerprints: dict[str, str] = {}
 
-    # -- what all trainings have in common --------------------------------------------------------
+    # -- what all trainings share -----------------------------------------------------------------
 
     def agree(self, given: Recipe) -> Recipe:
-        """The folder's recipe, once it is certain that what is given does not contradict it; a new folder gets it."""
+        """The folder's recipe, after checking that `given` agrees with it; a new folder stores it."""
         file = self.folder / "recipe.json"
         if not file.is_file():
             if self.read_only:
@@ -115,13 +114,13 @@ class Results:
         for name, value in given.items():
             if value and value != kept[name]:  # type: ignore[literal-required]
                 raise WaypostError(
-                    f"{file}: has other {name} than asked for; choose another --results, or edit this file: "
-                    "what it changes is trained again"
+                    f"{file}: has other {name}; choose another --results, or edit this file: "
+                    "trainings that this changes run again"
                 )
         return kept
 
     def with_minutes(self, planned: Plan[Any], minutes: float, data: str | Path | Dataset) -> Plan[Any]:
-        """The plan with as many updates as take so many minutes of a core, as this folder counts them."""
+        """The plan with as many updates as fit in these minutes on a core, by this folder's rates."""
         seconds = self.rates.seconds(planned, lambda: self._load(data))
         if seconds is None:
             raise NotTrained("not trained yet")
@@ -130,7 +129,7 @@ class Results:
     # -- trainings --------------------------------------------------------------------------------
 
     def seeds(self, label: str) -> list[int]:
-        """The seeds of which there is a file."""
+        """The seeds that have a file."""
         return sorted(int(file.stem) for file in (self.folder / label).glob("*.json") if file.stem.isdecimal())
 
     def run(
@@ -142,10 +141,10 @@ class Results:
         donor: Donor | None = None,
         place: Path | None = None,
     ) -> Run:
-        """The agents of a plan as one run: each is read, or trained by itself; those that cannot be are left out.
+        """The agents of a plan as one run: each is read, or trained by itself; the others are left out.
 
-        place   a run directory to train in, for those who need the weights; by default nothing else is written
-        What is read has no policies. A run without any agent is an error.
+        place   a run directory to train in, if the weights are needed; by default nothing else is written
+        Agents that are read have no policies. A run without any agent is an error.
         """
         seeds = [replace(planned, seeds=(seed,)) for seed in planned.seeds]
         found = [run for each in seeds if (run := self._one(each, data, label, callback, donor, place)) is not None]
@@ -162,7 +161,7 @@ class Results:
         donor: Donor | None,
         place: Path | None,
     ) -> Run | None:
-        """The agent of a plan with one seed: read, or trained; None where that may not be."""
+        """The agent of a plan with one seed: read, or trained; None if it must not be trained."""
         file = self.folder / label / f"{planned.seeds[0]}.json"
         due: dict[str, Any] = {"identity": identity(planned, donor), "plan": planned.to_json()}
         due |= {"updates": total_updates(planned), "cpu": cpu_name()}
@@ -173,9 +172,9 @@ class Results:
             return found
         with alone(file, wait=False) as held:
             if not held:
-                callback.note(f"{file}: another process is at it")
+                callback.note(f"{file}: another process works on it")
                 return None
-            # It may have been finished in the meantime.
+            # Another process may have finished it in the meantime.
             found = self._read(file, planned, due, callback)
             if found is not None:
                 return found
@@ -185,20 +184,20 @@ class Results:
             return _train(file, planned, dataset, due | {"fingerprint": dataset.fingerprint()}, callback, place)
 
     def _read(self, file: Path, planned: Plan[Any], due: dict[str, Any], callback: Callback) -> Run | None:
-        """The run of a file, if it is the one that is due."""
+        """The run of a file, if it is the requested one."""
         if not file.is_file():
             return None
         record: Finished = read_record(file, Finished)
         why = _difference(record, planned, due, file)
         if why:
-            callback.note(f"{file}: {why}; it does not count")
+            callback.note(f"{file}: {why}; it is ignored")
             return None
         return _run(record, planned)
 
     # -- data -------------------------------------------------------------------------------------
 
     def _load(self, data: str | Path | Dataset, callback: Callback | None = None) -> Dataset:
-        """The data; those of a name stay until others are asked for."""
+        """The data; named data are kept until others are needed."""
         if isinstance(data, Dataset):
             return data
         if self._loaded is None or self._loaded[0] != str(data):
@@ -207,7 +206,7 @@ class Results:
         return self._loaded[1]
 
     def _fingerprint(self, data: str | Path | Dataset) -> str | None:
-        """That of the data, if they are here: nothing is recorded to find out that all trainings are finished."""
+        """That of the data, if they are here: nothing is recorded only to see that all trainings are finished."""
         if isinstance(data, Dataset):
             return data.fingerprint()
         made, name = recipe_of(str(data)), str(data)
@@ -219,7 +218,7 @@ class Results:
 
 
 def identity(planned: Plan[Any], donor: Donor | None = None) -> str:
-    """A digest of what tells a training from others."""
+    """A digest of the fields that identify a training."""
     told = _told(planned) | ({} if donor is None else {"donor": identity(donor.plan)})
     return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=16).hexdigest()
 
@@ -231,18 +230,18 @@ def _told(planned: Plan[Any]) -> dict[str, Any]:
 
 
 def _difference(record: Finished, planned: Plan[Any], due: dict[str, Any], file: Path) -> str:
-    """Why a file is not about the training that is planned; nothing if it is."""
+    """Why a file does not belong to the planned training; empty if it does."""
     try:
-        # As a plan: settings that came later are as usual.
+        # Compared as plans: settings added later have their defaults.
         kept = _told(plan_from_json(record["plan"], file))
     except WaypostError:
-        return "is of another version of Waypost"
+        return "is from another version of Waypost"
     wanted = _told(planned)
     other = [name for name in IDENTITY if kept[name] != wanted[name]]
     other += ["donor"] if record.get("donor") != due.get("donor") else []
     if other:
         return f"has other {', '.join(other)}"
-    # Another kind of processor rounds otherwise, so its recording of the same data may differ.
+    # Another kind of processor rounds differently, so its recording of the same data may differ.
     if due.get("fingerprint") not in (None, record["fingerprint"]) and record["cpu"] == due["cpu"]:
         return "learned from other rows"
     return ""
@@ -257,13 +256,13 @@ def _train(
         with alone(place) if place is not None else nullcontext():
             run = execute(planned, dataset, place, resume=place is not None, callback=Callbacks(callback, watch))
     except DivergenceError as error:
-        # It would end like this again.
+        # It would fail the same way again.
         task = find_task(planned.task) if planned.task else None
         due |= {"suite": task.suite if task else None, "evaluations": [], "note": str(error)}
         write_json(file, due | {"core_seconds": watch.seconds, "seconds": watch.elapsed})
         raise
     except InterruptedRun:
-        if place is None:  # nothing of it is saved
+        if place is None:  # nothing was saved
             raise KeyboardInterrupt from None
         raise
     due |= {name: run.result[name] for name in ("suite", "seconds", "versions")}
@@ -287,7 +286,7 @@ def _run(record: Finished, planned: Plan[Any]) -> Run:
 
 
 def _joined(planned: Plan[Any], runs: list[Run]) -> Run:
-    """Runs of one plan with a seed each as one."""
+    """Runs of one plan with one seed each as a single run."""
     planned = replace(planned, seeds=tuple(run.plan.seeds[0] for run in runs))
     per_seed = [each for run in runs for each in run.result["per_seed"]]
     seconds = sum(run.result["seconds"] for run in runs)

@@ -1,8 +1,8 @@
-"""Trainings of a study that asks for them one by one, carried out many at once.
+"""Trainings that a study asks for one by one, run many at once.
 
-The study is run to find out what it asks for. What is not finished is `NotTrained` to it, as a gap in a folder of
-results is, and is collected; a study that goes on after a gap asks for all of its trainings at once. They are carried
-out, and the study is run again, until nothing new is missing.
+The study is run to find out which trainings it needs. One that is not finished raises `NotTrained`, like a gap in a
+folder of results, and is collected; a study that continues after a gap asks for all of its trainings at once. They are
+run, and the study is run again, until nothing new is missing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Found = TypeVar("Found")
 
 
 class Rounds:
-    """What is known of trials, and what is still to be carried out."""
+    """The outcomes of trials so far, and the trials still to run."""
 
     def __init__(self, runner: Runner, callback: Callback):
         self.runner, self.callback = runner, callback
@@ -30,7 +30,7 @@ class Rounds:
         self.asked: dict[Path, Trial] = {}
 
     def get(self, trial: Trial) -> Run:
-        """The run of a trial; what is not known yet is collected."""
+        """The run of a trial; one without an outcome is collected."""
         outcome = self.known.get(trial.place)
         if outcome is None:
             self.asked[trial.place] = trial

@@ -13,7 +13,7 @@ from waypost.files import reading
 from waypost.schema import conform
 
 MOST_BYTES = 1 << 20
-"""Of a file with settings."""
+"""The most bytes of a settings file."""
 
 
 def read_settings(path: str | Path) -> dict[str, dict[str, Any]]:
@@ -21,11 +21,11 @@ def read_settings(path: str | Path) -> dict[str, dict[str, Any]]:
     path = Path(path)
     with reading(path, "a TOML file"):
         if path.stat().st_size > MOST_BYTES:
-            raise WaypostError(f"{path}: has {path.stat().st_size} bytes; settings have {MOST_BYTES} or fewer")
+            raise WaypostError(f"{path}: has {path.stat().st_size} bytes, expected {MOST_BYTES} or fewer")
         tables = tomllib.loads(path.read_text("utf-8"))
     for name, settings in tables.items():
         if not isinstance(settings, dict):
-            raise WaypostError(f"{path}: {name} is no table; write [ALGORITHM] and its settings below")
+            raise WaypostError(f"{path}: {name} is not a table; write [ALGORITHM] and its settings below")
         try:
             kinds = get_type_hints(find_entry(name).config_type) | {"steps": int}
             for key, value in settings.items():
@@ -38,5 +38,5 @@ def read_settings(path: str | Path) -> dict[str, dict[str, Any]]:
 
 
 def with_tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as a Config wants them: lists of a file are tuples there."""
+    """Settings as a Config needs them: lists from a file become tuples."""
     return {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}

@@ -1,11 +1,11 @@
-"""Settings of one algorithm side by side: a grid, or a search by Optuna, with early stopping of hopeless trials.
+"""A sweep over settings of one algorithm: a grid, or a search with Optuna, with early stopping of unpromising trials.
 
 The folder of a sweep holds
-    HASH/            a run directory for each trial, named by what it is; HASH.log says what happened
-    trials.json      which settings were tried, in their order, and which of them were stopped early
+    HASH/            a run directory for each trial, named by its settings; HASH.log says what happened
+    trials.json      the settings in the order they were tried, and which of them were stopped early
     results.csv, results.md, results.json    the table, best first
     sweep.html       the same as one page, with learning curves
-The same call goes on where it was interrupted; a larger grid or more trials add to what is there.
+The same call continues after an interruption; a larger grid or more trials add to what is there.
 """
 
 from __future__ import annotations
@@ -41,33 +41,33 @@ from waypost.training.runs import Run
 
 
 class Known(TypedDict):
-    """What trials.json holds of each trial."""
+    """The entry of a trial in trials.json."""
 
     trial: str
     settings: dict[str, Any]
     rungs: NotRequired[dict[str, float | None]]
-    """What was measured at each update it paused at."""
+    """The value measured at each update where it paused."""
     stopped: NotRequired[int]
-    """The update it was stopped at for good."""
+    """The update where it was stopped for good."""
     values: NotRequired[dict[str, list[float]]]
-    """What a judgement said, by measure: it takes long."""
+    """Values by `waypost judge`, by measure: they take long."""
 
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """What is known of one choice of settings."""
+    """The result of one choice of settings."""
 
     settings: Settings
     directory: Path
     steps: int
-    """Updates it had."""
+    """Its updates."""
     values: tuple[float, ...] = ()
     """The measure of each seed."""
     mean: float | None = None
     std: float | None = None
     spread: list[float] | None = None
     rank: float | None = None
-    """1 is the best; equals share theirs."""
+    """1 is the best; ties share a rank."""
     seconds: float | None = None
     note: str = ""
     run: Run | None = None
@@ -79,7 +79,7 @@ class Row:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sweep(Summarised):
-    """What a sweep found."""
+    """The result of a sweep."""
 
     algorithm: str
     data: str
@@ -119,7 +119,7 @@ class Sweep(Summarised):
 
 @dataclass(frozen=True)
 class Early:
-    """Whether and how hopeless trials are stopped: see `waypost.studies.halving`."""
+    """Early stopping of unpromising trials: see `waypost.studies.halving`."""
 
     factor: int = 3
     first: int | None = None
@@ -147,26 +147,26 @@ def sweep(
     callback: Callback | None = None,
     runner: Runner = HERE,
 ) -> Sweep:
-    """Train an algorithm with several settings and say which are best.
+    """Train an algorithm with several settings and rank them.
 
-    grid         values by setting: every combination is tried, or what Optuna chooses of them
+    grid         values by setting: every combination is tried, or those that Optuna chooses
     out          the folder of the sweep: the same call resumes an interrupted one
-    ranges       numbers from one to another by setting, for a search
-    trials       how many Optuna suggests; by default the whole grid is tried
-    search_seed  of what Optuna draws
-    measure      score, return, success_rate, a loss held_out_..., or value: what `waypost judge` says; by default as
-                 in a comparison
-    early        stop hopeless trials at rungs
-    settings     for all trials, on top of the preset
+    ranges       ranges of numbers by setting, for a search
+    trials       number of Optuna's suggestions; by default the whole grid is tried
+    search_seed  seed of the search
+    measure      score, return, success_rate, a loss held_out_..., or value (by `waypost judge`); by default as in a
+                 comparison
+    early        stop unpromising trials at rungs
+    settings     settings of all trials that override the preset
     The other arguments are those of `compare`.
     """
     callback, folder, ranges = callback or Callback(), Path(out), dict(ranges or {})
     if not grid and not ranges:
-        raise WaypostError("nothing to try: name settings with --grid tau=0.7,0.9, or --range with --search optuna")
+        raise WaypostError("nothing to try; name settings with --grid tau=0.7,0.9, or --range with --search optuna")
     if ranges and trials is None:
-        raise WaypostError("ranges are for a search: add --search optuna, or write the values of a --grid")
+        raise WaypostError("ranges need a search; add --search optuna, or give the values with --grid")
     if set(grid) & set(ranges):
-        raise WaypostError(f"{', '.join(set(grid) & set(ranges))}: in --grid and in --range; choose one")
+        raise WaypostError(f"{', '.join(set(grid) & set(ranges))}: in both --grid and --range; choose one")
     asked = {"env": env, "seeds": seeds, "columns": columns, "pipeline": pipeline, **with_tuples(settings or {})}
 
     def planned(chosen: Settings) -> Plan[Any]:
@@ -176,12 +176,12 @@ def sweep(
 
     whole = Grid(grid)
     ends = [{name: end} for name, each in ranges.items() for end in each[:2]]
-    plans = [planned(chosen) for chosen in [*whole.combinations, *ends]]  # a wrong one is named before any work
+    plans = [planned(chosen) for chosen in [*whole.combinations, *ends]]  # an error shows before any work
     by = usual(plans[0]) if measure is None else Measure(measure)
     by.prepared(plans[0])
     halving = None if early is None else Halving(total_updates(plans[0]), early.factor, early.first, by.lower)
     if halving and by.simulated and not 0 < plans[0].evaluation.every <= halving.rungs[-1]:
-        words = f"early stopping looks at evaluations, and there is none before step {halving.rungs[-1]}"
+        words = f"early stopping needs evaluations, and there is none before step {halving.rungs[-1]}"
         raise WaypostError(f"{words}; add for example --evaluate-every {halving.rungs[0]}")
     journal = _Journal(folder / "trials.json")
     candidates: Candidates = whole
@@ -194,7 +194,7 @@ def sweep(
 
 
 class _Journal:
-    """trials.json: what the run directories do not say."""
+    """trials.json: what the run directories do not hold."""
 
     def __init__(self, file: Path):
         self.file = file
@@ -221,7 +221,7 @@ class _Journal:
 
 @dataclass(eq=False)
 class _Trials:
-    """The trials of a sweep under way."""
+    """The trials of a sweep in progress."""
 
     plan: Callable[[Settings], Plan[Any]]
     data: str
@@ -232,7 +232,7 @@ class _Trials:
     journal: _Journal
     found: dict[Path, tuple[Trial, Settings, Outcome | None]] = field(default_factory=dict)
     ready: deque[Trial] = field(default_factory=deque)
-    """Trials that go on after a rung."""
+    """Trials that continue after a rung."""
     running: int = 0
 
     def feed(self) -> Iterator[Trial | None]:
@@ -247,7 +247,7 @@ class _Trials:
                 return
 
     def _new(self) -> Trial | None:
-        """The next settings as a trial; those that were stopped before are only told."""
+        """The next settings as a trial; results of trials stopped before are only reported."""
         while (settings := self.candidates.next()) is not None:
             planned = self.plan(settings)
             trial = Trial(planned, self.data, self.folder / identity(planned))
@@ -289,7 +289,7 @@ class _Trials:
         return trial.until is not None and at.state == "interrupted" and at.step >= trial.until
 
     def _stopped(self, trial: Trial, settings: Settings) -> NotTrained | None:
-        """Why a trial that is at its rung stops there; None: it goes on."""
+        """Why a trial stops at its rung; None: it continues."""
         assert self.halving is not None
         assert trial.until is not None
         known, value = self.journal.of(trial, settings), self.measure.so_far(trial.plan, trial.place)
@@ -335,7 +335,7 @@ def _ranked(rows: Iterator[Row], lower: bool) -> list[Row]:
     sign = 1.0 if lower else -1.0
     ordered = sorted(rows, key=lambda row: (row.mean is None, sign * (row.mean or 0.0)))
     means = [row.mean for row in ordered if row.mean is not None]
-    # Equals share theirs.
+    # Ties share a rank.
     ranks = {mean: 1 + means.index(mean) + (means.count(mean) - 1) / 2 for mean in means}
     return [replace(row, rank=None if row.mean is None else ranks[row.mean]) for row in ordered]
 
@@ -344,7 +344,7 @@ def _ranked(rows: Iterator[Row], lower: bool) -> list[Row]:
 
 
 def cells(row: Row) -> list[str]:
-    """A row of the table, as people read it."""
+    """A row of the table, for people."""
 
     def number(value: float | None) -> str:
         return "" if value is None else f"{value:.4g}"

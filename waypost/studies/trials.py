@@ -1,6 +1,6 @@
-"""Trials: trainings that are identified by what they are, and whose run directories say how far they are.
+"""Trials: trainings identified by their plan, whose run directories hold their progress.
 
-Beside the run directory NAME of a trial lie NAME.log, what happened in it, and .NAME.lease while a worker is at it.
+Beside the run directory NAME of a trial are NAME.log, what happened in it, and .NAME.lease while a worker runs it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Trial:
     data: str | Path | Dataset
     place: Path
     until: int | None = None
-    """The update after which it pauses, with the schedule of its full length; None: it is trained to its end."""
+    """The update after which it pauses, with the schedule of its full length; None: it is trained to the end."""
 
     @property
     def name(self) -> str:
@@ -53,25 +53,25 @@ class Trial:
 
 
 def identity(planned: Plan[Any]) -> str:
-    """A digest of everything in a plan that changes what is learned or measured: the name of its directory."""
+    """A digest of everything in a plan that affects learning or measures: the name of its directory."""
     record = planned.to_json()
     record["evaluation"].pop("workers")
     told = {name: value for name, value in record.items() if name not in ("preset", "stream")}
     return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
-# -- how far it is ---------------------------------------------------------------------------------
+# -- progress ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Status:
-    """How far a trial is, as its directory says."""
+    """The progress of a trial, from its directory."""
 
     state: Literal["finished", "running", "interrupted", "missing"]
     step: int
     total: int
     where: str = ""
-    """The host and the process that is at it."""
+    """The host and the process that run it."""
 
     @property
     def words(self) -> str:
@@ -100,7 +100,7 @@ def saved_at(trial: Trial) -> int:
 
 
 def _last_step(place: Path) -> int:
-    """Of the last row of its metrics, whose first column is the step."""
+    """The step of the last row of its metrics, in the first column."""
     try:
         last = (place / "metrics.csv").read_text("utf-8").splitlines()[-1]
     except (OSError, UnicodeError, IndexError):
@@ -109,15 +109,15 @@ def _last_step(place: Path) -> int:
     return int(step) if step.isdecimal() else 0
 
 
-# -- carrying it out -------------------------------------------------------------------------------
+# -- running ----------------------------------------------------------------------------------------
 
 
 def carry_out(trial: Trial, callback: Callback, wait: bool = True, track: Sequence[Kind] = ()) -> Run:
-    """Train it in this process, from its last checkpoint on; what is finished is only read.
+    """Train it in this process, from its last checkpoint on; a finished one is only read.
 
-    wait    whether to wait where another process is at it; otherwise that is a `NotTrained`
-    track   tools that are told every number
-    A trial with `until` is left there with an `InterruptedRun`.
+    wait    whether to wait if another process works on it; otherwise raise `NotTrained`
+    track   tracking tools that receive every number
+    A trial with `until` stops there with an `InterruptedRun`.
     """
     callback = Callbacks(callback, *(Tracking(kind, trial.place) for kind in track))
     with ExitStack() as open_until_then:
@@ -135,7 +135,7 @@ def carry_out(trial: Trial, callback: Callback, wait: bool = True, track: Sequen
 
 
 class _Kept(Callback):
-    """Keeps a training's lease and log, and pauses it where it should."""
+    """Keeps a training's lease and log, and pauses it at `until`."""
 
     def __init__(self, lease: Lease, log: _Log, until: int | None):
         self.lease, self.log, self.until = lease, log, until
@@ -165,9 +165,9 @@ class _Kept(Callback):
 
 
 class _Log:
-    """Lines with the time, after those of earlier attempts. The file is there once a training has begun.
+    """Lines with the time, after those of earlier attempts. The file is created when a training starts.
 
-    A disk that fails is noticed by the training itself.
+    A failing disk is reported by the training itself.
     """
 
     def __init__(self, place: Path):

@@ -1,4 +1,4 @@
-"""How many updates a training has, in all its stages."""
+"""The number of updates of a training, over all its stages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from waypost.errors import WaypostError
 from waypost.training.plan import Plan
 
 USUAL = 20_000
-"""Updates of a training whose number the rows decide, to divide them among its stages."""
+"""Assumed updates of a training whose number depends on the rows, to divide them among its stages."""
 
 
 def stages_of(planned: Plan) -> tuple[Stage, ...]:
@@ -19,15 +19,15 @@ def stages_of(planned: Plan) -> tuple[Stage, ...]:
 
 
 def total_updates(planned: Plan) -> int:
-    """How many updates an agent gets in all stages of its training."""
+    """The updates of an agent over all stages of its training."""
     return sum(stage.steps for stage in stages_of(planned))
 
 
 def with_total_updates(planned: Plan, updates: int) -> Plan:
-    """The plan with so many updates in all: every field that counts updates keeps its share."""
+    """The plan with this many updates in all: every field that counts updates keeps its share."""
     if updates < 1:
         raise WaypostError(f"steps must be at least 1, got {updates}")
-    # Where the rows decide how many there are, the shares are those of a usual number.
+    # If the rows decide the number, the shares are those of a typical one.
     planned = replace(planned, steps=planned.steps or USUAL)
     config, total = planned.config, total_updates(planned)
 

@@ -1,7 +1,8 @@
 """Where and when trials are trained: one after the other in this process, or many at once on Ray.
 
-The run directories decide what is left to do. Ray only runs `carry_out` somewhere: when a worker or a node dies, its
-trial continues from its last checkpoint on another one; when the process that started all dies, the same call goes on.
+The run directories decide what is left to do. Ray only runs `carry_out` somewhere: if a worker or a node dies, its
+trial continues from its last checkpoint on another one; if the process that started everything dies, the same call
+continues.
 """
 
 from __future__ import annotations
@@ -31,24 +32,24 @@ from waypost.training.runs import Run
 from waypost.training.tracking import Kind
 
 Outcome = Run | WaypostError
-"""What became of a trial: its run, or why there is none."""
+"""The outcome of a trial: its run, or why there is none."""
 DONE = object()
-"""In place of a trial: there are no more."""
+"""Instead of a trial: there are no more."""
 ATTEMPTS = 10
-"""How often in a row a worker may die in a trial without having saved anything."""
+"""How often in a row a worker may die in a trial without saving anything."""
 POLL_SECONDS = 0.5
-"""Between two looks at how far the trials are."""
+"""Between two checks of the trials' progress."""
 STOP_SECONDS = 60.0
-"""How long workers get to save when they are told to stop."""
+"""How long workers may take to save when asked to stop."""
 
 
 Feed = Iterable[Trial | None]
-"""Trials in the order they begin in. They are taken one by one, when there is room, so what comes next may depend on
-what has come out; None says that this must be waited for."""
+"""Trials in the order they start. They are taken one by one, when there is room, so the next one may depend on earlier
+outcomes; None means that one of these must be waited for."""
 
 
 class Runner(Protocol):
-    """Trains trials, and says of each what became of it as soon as that is known."""
+    """Trains trials, and yields each outcome as soon as it is known."""
 
     def __call__(self, trials: Feed, callback: Callback) -> Iterator[tuple[Trial, Outcome]]:
         """A directory that cannot be used ends everything: it says nothing about the trial."""
@@ -56,10 +57,10 @@ class Runner(Protocol):
 
 
 class Board:
-    """Told how far all trials are; this one shows nothing."""
+    """Shows the progress of all trials; this one shows nothing."""
 
     def begin(self, count: int | None) -> None:
-        """How many there are, where that is known."""
+        """Start with the number of trials, if known."""
 
     def running(self, trial: Trial, at: Status) -> None: ...
 
@@ -69,7 +70,7 @@ class Board:
 
 
 def only_read(trials: Feed, callback: Callback) -> Iterator[tuple[Trial, Outcome]]:
-    """Train nothing: what is not finished says how far it is."""
+    """Train nothing: the outcome of an unfinished trial is its progress."""
     for trial in trials:
         if trial is not None:
             yield trial, _read(trial)
@@ -80,7 +81,7 @@ class Here:
     """One trial after the other, in this process."""
 
     missing_only: bool = False
-    """Leave out what other processes are at, instead of waiting for it."""
+    """Skip trials that other processes work on, instead of waiting for them."""
     track: tuple[Kind, ...] = ()
 
     def __call__(self, trials: Feed, callback: Callback) -> Iterator[tuple[Trial, Outcome]]:
@@ -104,24 +105,24 @@ HERE = Here()
 
 @dataclass(frozen=True)
 class OnRay:
-    """Many trials at once, on a Ray of this machine's own or on a cluster."""
+    """Many trials at once, on a Ray of its own on this machine or on a cluster."""
 
     workers: int | None = None
-    """Trials at once; without a number as many as the cluster has room for."""
+    """Trials at once; by default as many as the cluster has room for."""
     address: str | None = None
-    """Of a cluster: auto or HOST:PORT; without one Ray is started here, and stopped in the end."""
+    """Of a cluster: auto or HOST:PORT; without one Ray is started here, and stopped at the end."""
     cpus: float = 1.0
     """Cores of each trial."""
     gpus: float = 0.0
     """GPUs of each trial; 0.25 lets four share one."""
     missing_only: bool = False
-    """Leave out what other processes are at, instead of waiting for it."""
+    """Skip trials that other processes work on, instead of waiting for them."""
     track: tuple[Kind, ...] = ()
     watcher: type[Callback] = Callback
-    """Made in the worker for each trial: it may write the page of a run."""
+    """Created in the worker for each trial: it may write the page of a run."""
     board: Board = Board()  # noqa: RUF009 (it has no state)
     memory: int | None = None
-    """Bytes of the shared memory for data, of a Ray that is started here; by default what Ray takes."""
+    """Bytes of shared memory for data, for a Ray started here; by default as Ray chooses."""
 
     def __post_init__(self) -> None:
         for name, value, least in (("workers", self.workers, 1), ("cpus per trial", self.cpus, 0.001)):
@@ -157,17 +158,17 @@ class OnRay:
             raise WaypostError(f"Ray at {self.address or 'this machine'} cannot be used: {reason}") from None
         try:
             if self.address is None and ray.cluster_resources().get("GPU", 0) < self.gpus:
-                raise WaypostError(f"a trial should get {self.gpus:g} GPUs, and this machine has fewer")
+                raise WaypostError(f"each trial needs {self.gpus:g} GPUs, this machine has fewer")
             yield ray
         finally:
             ray.shutdown()
 
     def _variables(self) -> dict[str, str]:
-        """What makes a worker use its share of a machine, and no more."""
+        """Environment variables that keep a worker to its share of a machine."""
         found = {CORES: str(max(1, int(self.cpus)))}
         if self.cpus <= 1:
             found["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
-        if 0 < self.gpus < 1:  # JAX takes most of a GPU's memory at once
+        if 0 < self.gpus < 1:  # by default JAX takes most of a GPU's memory
             found["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{0.9 * self.gpus:.3f}"
         return found
 
@@ -182,32 +183,32 @@ def _signals_kept() -> Iterator[None]:
 
 
 class _Work:
-    """Trials under way on Ray."""
+    """Trials in progress on Ray."""
 
     def __init__(self, settings: OnRay, connect: Callable[[], Any], callback: Callback):
         self.settings, self.connect, self.callback = settings, connect, callback
         self.again: deque[Trial] = deque()
-        """Trials whose workers are gone."""
+        """Trials whose workers have died."""
         self.running: dict[Any, tuple[Trial, int]] = {}
-        """By Ray's reference: the trial, and when it had last been saved before this attempt."""
+        """By Ray's reference: the trial, and when it was last saved before this attempt."""
         self.fruitless: dict[Path, int] = {}
         self.data: dict[tuple[str, Any, Any], Any] = {}
-        """What lies in the shared memory, by the name and the way it was read."""
+        """What is in shared memory, by its name and how it was read."""
 
     @cached_property
     def ray(self) -> Any:
-        """Connected to once there is something to train."""
+        """Connected when there is something to train."""
         return self.connect()
 
     @cached_property
     def remote(self) -> Any:
         resources = {"num_cpus": self.settings.cpus, "num_gpus": self.settings.gpus}
-        # Retries are decided here, where it is known whether an attempt got anywhere.
+        # Retries are decided here, where it is known whether an attempt made progress.
         return self.ray.remote(_in_worker).options(max_retries=0, **resources)
 
     @property
     def room(self) -> bool:
-        """Whether another trial may begin. A cluster gets twice what it has room for: it may want to grow."""
+        """Whether another trial may start. A cluster gets twice what it has room for: it may want to grow."""
         if not self.running:
             return True
         most = self.settings.workers or 2 * max(1, self.ray.cluster_resources().get("CPU", 0) // self.settings.cpus)
@@ -234,7 +235,7 @@ class _Work:
             board.close()
 
     def _ready(self) -> Iterator[tuple[Trial, Outcome]]:
-        """What has ended by now, after a while in which something could."""
+        """The trials that have ended, after waiting a while for one."""
         if not self.running:
             return
         for reference in self.ray.wait([*self.running], timeout=POLL_SECONDS)[0]:
@@ -250,20 +251,20 @@ class _Work:
         return trial, outcome
 
     def _submit(self, trial: Trial) -> WaypostError | None:
-        """Have a trial carried out; what is wrong with its data is known at once."""
+        """Start a trial; errors in its data are returned at once."""
         remote, settings = self.remote, self.settings
         try:
             shared = self._shared(trial)
         except WaypostError as error:
             return error
-        small = replace(trial, data=trial.plan.data)  # the rows go by themselves
+        small = replace(trial, data=trial.plan.data)  # the rows are sent separately
         wait = not settings.missing_only
         reference = remote.remote(small, shared, str(Path.cwd()), settings.watcher, wait, settings.track)
         self.running[reference] = trial, saved_at(trial)
         return None
 
     def _shared(self, trial: Trial) -> Any:
-        """The data in the memory that all workers of a node share, or the name of files that each of them streams."""
+        """The data in memory shared by all workers of a node, or the name of files that each of them streams."""
         planned, source = trial.plan, trial.data
         if isinstance(source, Dataset):
             key: tuple[str, Any, Any] = source.fingerprint(), None, None
@@ -278,7 +279,7 @@ class _Work:
         return self.data[key]
 
     def _outcome(self, reference: Any, trial: Trial, saved: int) -> Outcome | None:
-        """What became of an attempt; None where the trial waits for the next one."""
+        """The outcome of an attempt; None if the trial waits for the next one."""
         errors = self.ray.exceptions
         gone = ("WorkerCrashedError", "NodeDiedError", "LocalRayletDiedError", "OutOfMemoryError", "ObjectLostError")
         lost = tuple(getattr(errors, name) for name in gone)
@@ -302,12 +303,12 @@ class _Work:
         if count >= ATTEMPTS:
             log = trial.place.with_name(f"{trial.place.name}.log")
             return WaypostError(f"{count} workers died in it before anything was saved ({why}); see {log}")
-        self.callback.note(f"{trial.name}: its worker is gone ({why}); continuing from {status(trial).words}")
+        self.callback.note(f"{trial.name}: its worker died ({why}); continuing from {status(trial).words}")
         self.again.append(trial)
         return None
 
     def _stop(self) -> None:
-        """Have the workers save what they are at."""
+        """Make the workers save their trials."""
         if not self.running:
             return
         self.callback.note(f"stopping {len(self.running)} trainings; each saves before it ends")
@@ -319,9 +320,9 @@ class _Work:
 def _in_worker(
     trial: Trial, data: str | Dataset, folder: str, watcher: type[Callback], wait: bool, track: tuple[Kind, ...]
 ) -> tuple[str, Any]:
-    """Carry out a trial, and say how it ended.
+    """Run a trial, and return how it ended.
 
-    folder   where the work was started: paths are meant from there, on every node
+    folder   where the work was started: paths are relative to it, on every node
     """
     try:
         os.chdir(folder)
@@ -343,7 +344,7 @@ def _in_worker(
 
 
 def _read(trial: Trial) -> Outcome:
-    """The run of a trial that is finished, once it is certain that it is the one that is asked for."""
+    """The run of a finished trial, after checking that it has the requested plan."""
     if not trial.finished:
         return NotTrained(status(trial).words)
     return carry_out(trial, Callback())

@@ -1,7 +1,7 @@
-"""Alarms while it learns: what the metrics say that come back anyway, and how far a policy is from the data's actions.
+"""Alarms while a training runs: about its metrics, and about how far the policy is from the recorded actions.
 
-Each is one line with what was seen and the options that help, raised once for each seed. They look at every row of
-metrics.csv from step 1000 on, before which nothing is certain, and at the policy whenever the steps are a quarter more.
+Each is one line with what was seen and the options that may help, raised once per seed. Every row of metrics.csv is
+checked from step 1000 on, and the policy whenever the number of steps has grown by a quarter.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from waypost.training.callbacks import Callback
 from waypost.training.records import Alarm
 
 FIRST_STEP = 1_000
-"""Before it nothing is said."""
+"""No alarm is raised before this step."""
 LOOKS = 1.25
-"""The policy is looked at again after so many times the steps."""
+"""The policy is checked again once the number of steps has grown by this factor."""
 ROWS = 256
-"""Rows of the data that it is asked about."""
+"""Rows of the data on which the policy is checked."""
 ABOVE, BELOW = 0.1, 1.0
-"""How far V may be outside of what the rewards can reach, as a share of that: penalties push it down, nothing up."""
+"""How far V may exceed what the rewards allow, as a share of it: penalties push V down, nothing pushes it up."""
 GROWTH = 100.0
-"""A loss explodes if it is so many times the usual one so far."""
+"""A loss explodes if it is this many times its median so far."""
 LARGEST_LIKELIHOOD = 1_000.0
-"""Losses that are no errors of values, mostly negative log likelihoods, are far smaller than this."""
+"""Losses other than squared errors of values, mostly negative log likelihoods, are far smaller than this."""
 IN_A_ROW = 3
-"""So many rows of metrics must say the same about weights, or about validation."""
+"""Rows of metrics in a row that must show the same, for weights and for validation."""
 EQUAL = 0.003
-"""Weights whose mean is that near to 1 are all equal, near enough."""
+"""Weights whose mean is this close to 1 count as all equal."""
 FAR = 2.0
 """Distance to the recorded actions, in their standard deviations, beyond which a policy is far from them."""
 VALUES = ("value", "q", "critic")
@@ -42,17 +42,17 @@ VALUES = ("value", "q", "critic")
 
 
 class Strict(Callback):
-    """Makes errors of alarms."""
+    """Turns alarms into errors."""
 
     def alarmed(self, alarm: Alarm) -> None:
         raise WaypostError(f"{described(alarm)} (--strict)")
 
 
 class Alarms:
-    """What was raised so far, and what it takes to raise more."""
+    """Checks the metrics and the agents of a training, and keeps the alarms raised so far."""
 
     def __init__(self, config: Any, dataset: Dataset, bounds: tuple[float, float] | None):
-        """`dataset` may be a sample; `bounds` are what the rewards it is learned from can `reach`."""
+        """`dataset` may be a sample; `bounds` are what its rewards can `reach`."""
         self.config, self.reach = config, bounds
         self.sample = _sample(dataset)
         self.raised: list[Alarm] = []
@@ -64,7 +64,7 @@ class Alarms:
     def look(
         self, step: int, rows: Sequence[dict[str, Any]], agents: Callable[[], Sequence[Agent]] = lambda: ()
     ) -> list[Alarm]:
-        """New alarms, from new rows of metrics.csv and the agents as they are now, one of each for every seed."""
+        """New alarms from new rows of metrics.csv and the current agents, at most one of each kind per seed."""
         found: list[Alarm] = []
         for row in rows:
             earlier = self._rows.setdefault((row["seed"], row["stage"]), [])
@@ -78,12 +78,12 @@ class Alarms:
         return found
 
     def validated(self, step: int, seed: int, error: float) -> list[Alarm]:
-        """New alarms, from an error on data that are held out; smaller is better, in any unit."""
+        """New alarms from an error on held-out data; smaller is better, in any unit."""
         errors = self._errors.setdefault(seed, [])
         errors.append(error)
         gained = errors[0] - min(errors)
         rising = len(errors) > IN_A_ROW and min(errors[-IN_A_ROW:]) > min(errors) + 0.1 * gained
-        text = f"the error on held-out data rises: {min(errors):.3g} at best, {error:.3g} now; fewer --steps help"
+        text = f"the error on held-out data rises: {min(errors):.3g} at best, {error:.3g} now; try fewer --steps"
         return self._new(step, seed, {"validation": text} if rising else {})
 
     def _new(self, step: int, seed: int, found: Mapping[str, str]) -> list[Alarm]:
@@ -93,7 +93,7 @@ class Alarms:
         return new
 
     def _of_metrics(self, rows: list[dict[str, Any]]) -> dict[str, str]:
-        """By what they are about; `rows` are all of a seed and stage, the last is new."""
+        """Alarms by kind; `rows` are all rows of a seed and stage, the newest last."""
         return dict([*self._of_values(rows[-1]), *self._of_losses(rows), *self._of_weights(rows)])
 
     def _of_values(self, row: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -114,7 +114,7 @@ class Alarms:
                 width = max(map(abs, self.reach)) if self.reach else 1.0
                 most = (ABOVE * width) ** 2
             if len(earlier) >= IN_A_ROW and now > max(GROWTH * np.median(earlier), most):
-                seen = f"{name} explodes: {now:.3g}, where {np.median(earlier):.3g} was usual"
+                seen = f"{name} explodes: {now:.3g}, median so far {np.median(earlier):.3g}"
                 yield "losses", f"{seen}; a smaller {self._option('learning_rate')} may help"
 
     def _of_weights(self, rows: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
@@ -125,12 +125,12 @@ class Alarms:
         standardised = [name for name in ("residuals", "advantages") if hasattr(config, name)]
         form = f" or --{standardised[0]} standardised" if standardised else ""
         if min(means) > config.weight_cap / 2:
-            seen = f"most weights are at their cap of {config.weight_cap:g}: all is learned alike"
+            seen = f"most weights are at their cap of {config.weight_cap:g}: every row counts the same"
             yield "weights", f"{seen}; a smaller --inverse-temperature{form} may help"
         elif max(means) < EQUAL:
-            yield "weights", f"weights are all near 0: next to nothing is learned; --rewards standard{form} may help"
+            yield "weights", f"weights are all near 0: almost nothing is learned; --rewards standard{form} may help"
         elif max(abs(mean - 1) for mean in means) < EQUAL:
-            seen = "weights are all near 1: rewards hardly count, and the data are cloned"
+            seen = "weights are all near 1: rewards hardly matter, this is close to behaviour cloning"
             yield "weights", f"{seen}; a larger --inverse-temperature{form} may help"
 
     def _of_policy(self, agent: Agent) -> dict[str, str]:
@@ -147,39 +147,39 @@ class Alarms:
             same = float(np.mean(chosen[:, column] == actions[:, column]))
             counts = np.unique(actions[:, column], return_counts=True)[1] / len(actions)
             if not far and same < np.sum(counts**2) / FAR:
-                far, seen = True, f"it does what was recorded in {same:.0%} of states"
+                far, seen = True, f"it agrees with them in {same:.0%} of states"
         if not far and not discrete.all():
             distance = float(np.sqrt(np.mean(((chosen - actions) / spread)[:, ~discrete] ** 2)))
             far, seen = distance > FAR, f"{distance:.1f} standard deviations on average"
         helps = self._option("inverse_temperature", "value_weight", "learning_rate")
-        text = f"the policy is far from the recorded actions: {seen}; a smaller {helps} or BC to compare with may help"
+        text = f"the policy is far from the recorded actions: {seen}; a smaller {helps} may help, or compare with BC"
         return {"policy": text} if far else {}
 
     def _option(self, *endings: str) -> str:
-        """The first setting whose name ends like that, as the command line spells it."""
+        """The first setting whose name ends like this, as the command line spells it."""
         names = [name for ending in endings for name in vars(self.config) if name.endswith(ending)]
         return f"--{names[0].replace('_', '-')}" if names else "step size"
 
 
 def _remembers(agent: Agent) -> bool:
-    """Whether it remembers its episode, and so cannot be asked about single rows."""
+    """Whether the agent remembers its episode, so that single rows cannot be checked."""
     if type(agent).start is Agent.start:
         return False
     try:
         return bool(jax.tree.leaves(agent.start(1)))
-    except WaypostError:  # it must be told a goal
+    except WaypostError:  # it needs a goal
         return True
 
 
 def described(alarm: Alarm) -> str:
-    """As a line."""
+    """An alarm as one line."""
     return f"alarm at step {alarm['step']}, seed {alarm['seed']}: {alarm['text']}"
 
 
 def reach(dataset: Dataset, discount: float) -> tuple[float, float] | None:
-    """The smallest and the largest discounted return there can be with such rewards; None = nothing is certain.
+    """The smallest and the largest discounted return possible with these rewards; None = unknown.
 
-    A reward r for ever is worth r / (1 - gamma). An end after n rows lies between that and the last reward.
+    A reward r forever is worth r / (1 - gamma). A return that ends after n rows lies between that and the last reward.
     """
     if dataset.rewards is None or discount >= 1:
         return None
@@ -191,7 +191,7 @@ def reach(dataset: Dataset, discount: float) -> tuple[float, float] | None:
 
 
 def _sample(dataset: Dataset) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
-    """Some rows from all over the data: observations, actions, how much these differ, and which are discrete."""
+    """A sample of rows: observations, actions, their standard deviations, and which of them are discrete."""
     if dataset.actions is None:
         return None
     rows = np.linspace(0, len(dataset) - 1, min(ROWS, len(dataset))).astype(int)

@@ -1,4 +1,4 @@
-"""Evaluations beside the training: copies of the agents act in a thread while the originals learn on."""
+"""Evaluations beside the training: copies of the agents act in a thread while the originals keep learning."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Rows = list[dict[str, Any]]
 
 
 class Evaluations:
-    """At most one evaluation at a time, so they end in the order they began in.
+    """Runs at most one evaluation at a time, so they finish in the order they were started.
 
-    The simulation and the compiled programs let go of the interpreter's lock, so both sides make progress. What an
-    evaluation finds does not depend on what happens beside it.
+    The simulation and the compiled programs release the interpreter's lock, so both sides make progress. The result of
+    an evaluation does not depend on what runs beside it.
     """
 
     def __init__(self, task: Task, protocol: Protocol, seeds: Sequence[int]):
@@ -26,12 +26,12 @@ class Evaluations:
         self._running: Future[Rows] | None = None
 
     def begin(self, step: int, agents: Sequence[Agent]) -> None:
-        """Start evaluating the agents of this step, which must not change any more."""
-        assert self._running is None, "the evaluation before has not been taken"
+        """Start evaluating the agents of this step, which must no longer change."""
+        assert self._running is None, "the previous evaluation has not been taken"
         self._running = self._thread.submit(self._evaluate, step, agents)
 
     def take(self, wait: bool) -> Rows:
-        """What the evaluation has found, a row per seed; nothing if there is none, or none that has ended."""
+        """The rows of the evaluation, one per seed; empty if none was started, or none has finished."""
         if self._running is None or not (wait or self._running.done()):
             return []
         running, self._running = self._running, None

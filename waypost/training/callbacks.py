@@ -1,4 +1,4 @@
-"""What a training tells those who watch it."""
+"""Callbacks: how a training reports its progress."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 READ_SECONDS = 3.0
-"""Reading what is finished takes less."""
+"""Reading a finished run takes less."""
 
 
 class Callback:
-    """Told what a training is doing, and may stop it; this one does nothing."""
+    """Follows a training and may stop it; this one does nothing."""
 
     def start(self, plan: Plan, total: int, done: int) -> None: ...
 
@@ -34,31 +34,31 @@ class Callback:
         """New rows of evaluations.csv, one per seed."""
 
     def alarmed(self, alarm: Alarm) -> None:
-        """Something should not be as it is; it is also a `note`."""
+        """Something looks wrong; every alarm is also a `note`."""
 
     def wants_stop(self) -> str:
-        """Asked after every log: why the training shall end here as if it were finished; empty to go on."""
+        """Called after every log. A reason ends the training here as if it were finished; empty continues."""
         return ""
 
     @property
     def may_stop(self) -> bool:
-        """Whether it could ever want that; evaluations are then waited for, so that a run always stops at one step."""
+        """Whether `wants_stop` is overridden; evaluations are then waited for, so that a run stops at the same step."""
         return type(self).wants_stop is not Callback.wants_stop
 
     def wants_pause(self, step: int) -> bool:
-        """Asked after every log: whether to save here and leave the rest to a resumed run, as an interruption does."""
+        """Called after every log: whether to save here and stop, as an interruption does; a resumed run continues."""
         return False
 
     def note(self, text: str) -> None: ...
 
     def finished(self, run: Run) -> None:
-        """All is trained and saved; the run counts as finished once this returns."""
+        """Everything is trained and saved; the run counts as finished once this returns."""
 
     def stop(self) -> None: ...
 
 
 class Callbacks(Callback):
-    """Several that are told the same, one after the other."""
+    """Several callbacks, called one after the other."""
 
     def __init__(self, *members: Callback):
         def told(event: str) -> Callable[..., None]:
@@ -84,9 +84,9 @@ class Callbacks(Callback):
 
 
 def in_turn(items: Sequence[Item], what: str, progress: Callback) -> Iterator[Item]:
-    """The items one after the other, each announced, with the time the rest will take if it is like what was done.
+    """The items one after the other, each announced with the estimated time left.
 
-    What takes a moment was finished before and only read, and says nothing about the others.
+    Items that take only a moment were finished earlier and are only read; they do not count in the estimate.
     """
     took: list[float] = []
     for place, item in enumerate(items, 1):

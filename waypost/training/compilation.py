@@ -1,4 +1,4 @@
-"""Compiled programs, kept between processes: the second training of the same shape starts without compiling."""
+"""Compiled programs, cached between processes: the second training of the same shape starts without compiling."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import jax
 from waypost.resources import cpu_name
 
 LARGEST = 1 << 30
-"""Bytes kept; above that the programs that were not used for longest go."""
+"""Bytes kept; beyond that, the least recently used programs are deleted."""
 
 
 @cache
 def keep_programs() -> Path | None:
-    """Have JAX keep what it compiles in the user's cache directory; to be called before anything is compiled.
+    """Let JAX cache compiled programs in the user's cache directory; call it before anything is compiled.
 
-    $WAYPOST_CACHE names another directory; `off` keeps nothing. A cache that was set up for JAX itself is left alone.
-    The answer is the folder, or None where nothing is kept.
+    $WAYPOST_CACHE names another directory; `off` disables the cache. A cache set up for JAX itself is left alone.
+    Returns the folder, or None if nothing is cached.
     """
     folder = programs_folder()
     if folder is None:
@@ -29,7 +29,7 @@ def keep_programs() -> Path | None:
         folder.mkdir(parents=True, exist_ok=True)
         _trim(folder)
     except OSError:
-        return None  # a home that cannot be written to costs time, nothing else
+        return None  # a home that is read-only costs time, nothing else
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
@@ -38,16 +38,16 @@ def keep_programs() -> Path | None:
 
 
 def programs_folder() -> Path | None:
-    """Where `keep_programs` would keep what is compiled; None if that is turned off or set up for JAX itself."""
+    """Where `keep_programs` caches programs; None if that is disabled or set up for JAX itself."""
     wanted = os.environ.get("WAYPOST_CACHE", "")
     if wanted == "off" or getattr(jax.config, "jax_compilation_cache_dir", None):
         return None
-    # A program holds machine code of the processor it was compiled for.
+    # A program holds machine code for the processor it was compiled on.
     return (Path(wanted).expanduser() if wanted else _user_cache()) / f"jax-{jax.__version__}-{cpu_name()}"
 
 
 def _user_cache() -> Path:
-    """Where this system keeps what can be made again."""
+    """The cache directory of this system."""
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA") or "~/AppData/Local"
     elif sys.platform == "darwin":

@@ -1,6 +1,6 @@
-"""A run directory on disk: claimed by one process at a time, never overwritten, never half-written.
+"""A run directory on disk: used by one process at a time, never overwritten, never half-written.
 
-Nothing heavy is imported here: waiting for a directory takes no JAX.
+Nothing heavy is imported here: waiting for a directory must not need JAX.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from waypost.locks import lock
 
 LOCK = ".lock"
 ATTEMPTS = 100
-"""How often the lock may turn out to be another file by the time it is held."""
+"""How often the lock file may be replaced by another one before it is locked."""
 
 
 class Claim:
@@ -29,7 +29,7 @@ class Claim:
 
     @property
     def held(self) -> bool:
-        """Whether the file that is locked is still the one that others find there."""
+        """Whether the locked file is still the one in the directory."""
         try:
             there = (self.directory / LOCK).lstat()
         except OSError:
@@ -37,12 +37,12 @@ class Claim:
         return os.path.samestat(there, os.fstat(self._descriptor))
 
     def check(self) -> None:
-        """Raise where someone has deleted or replaced the directory: what is written now would be half a run."""
+        """Raise if someone has deleted or replaced the directory: anything written now would be half a run."""
         if not self.held:
-            raise DirectoryError(f"{self.directory}: was deleted or replaced while training; choose another --out")
+            raise DirectoryError(f"{self.directory}: was deleted or replaced during training; choose another --out")
 
     def lock(self) -> None:
-        """Hold the file until it is closed; raises at once where another process does."""
+        """Lock the file until it is closed; raises at once if another process holds the lock."""
         try:
             held = lock(self._descriptor)
         except OSError as error:  # not every file system has locks
@@ -56,7 +56,7 @@ class Claim:
 
 @contextmanager
 def claimed(directory: Path, resume: bool) -> Iterator[Claim]:
-    """The directory for this process alone, once it is certain that nothing in it gets lost."""
+    """The directory for this process alone, after checking that nothing in it can get lost."""
     if directory.exists() and not directory.is_dir():
         raise DirectoryError(f"{directory}: is a file; a run needs a directory")
     made: list[Path] = []
@@ -66,7 +66,7 @@ def claimed(directory: Path, resume: bool) -> Iterator[Claim]:
         remove_folders(made)
         raise
     try:
-        # Before the lock was held, another process may have begun a run, or finished one.
+        # Before the lock was held, another process may have started a run, or finished one.
         _refuse_others(directory, resume)
         if (directory / "config.json").is_file() and not resume:
             raise DirectoryError(
@@ -83,9 +83,9 @@ def claimed(directory: Path, resume: bool) -> Iterator[Claim]:
 
 
 def _tidy_up(claim: Claim, made: list[Path]) -> None:
-    """Remove a directory that was made for this claim, if nothing was saved in it.
+    """Remove a directory that was made for this claim if nothing was saved in it.
 
-    A process that waits for the old lock file notices that it is gone, see `_claim`.
+    A process waiting for the old lock file notices that it is gone, see `_claim`.
     """
     if made and claim.held and [path.name for path in claim.directory.iterdir()] == [LOCK]:
         with suppress(OSError):
@@ -94,7 +94,7 @@ def _tidy_up(claim: Claim, made: list[Path]) -> None:
 
 
 def _claim(directory: Path, resume: bool, made: list[Path]) -> Claim:
-    """Make the directory and lock it; the folders that were not there before are added to `made`."""
+    """Make the directory and lock it; folders that did not exist before are added to `made`."""
     gone: OSError | None = None
     for _ in range(ATTEMPTS):
         _refuse_others(directory, resume)
@@ -109,7 +109,7 @@ def _claim(directory: Path, resume: bool, made: list[Path]) -> Claim:
         except BaseException:
             claim.close()
             raise
-        # The file may have been deleted after it was opened: then another process can lock a new one.
+        # The file may have been deleted after it was opened: another process could then lock a new one.
         if claim.held:
             return claim
         claim.close()
@@ -118,7 +118,7 @@ def _claim(directory: Path, resume: bool, made: list[Path]) -> Claim:
 
 @contextmanager
 def blaming_the_directory() -> Iterator[None]:
-    """A mistake met inside is one of the directory, not of the data or the algorithm."""
+    """Turn errors raised inside into errors of the directory, not of the data or the algorithm."""
     try:
         yield
     except DirectoryError:
@@ -128,7 +128,7 @@ def blaming_the_directory() -> Iterator[None]:
 
 
 def _refuse_others(directory: Path, resume: bool) -> None:
-    """Raise where the directory holds what is no run, or one that is finished."""
+    """Raise if the directory holds something that is not a run, or a finished run."""
     try:
         inside = list(directory.iterdir())
     except FileNotFoundError:
@@ -141,7 +141,7 @@ def _refuse_others(directory: Path, resume: bool) -> None:
 
 
 def _open(lock: Path) -> int:
-    """The lock file, which must be one: opening a pipe could wait for ever, a link could lead anywhere."""
+    """Open the lock file, which must be a regular file: a pipe could block forever, a link could lead anywhere."""
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     odd = DirectoryError(f"{lock}: is not a regular file; delete it or choose another --out")
     try:

@@ -1,4 +1,4 @@
-"""What a training takes over from another run: parts it does not train itself, or the weights it begins with."""
+"""What a training takes from another run: parts it does not train itself, or the weights it starts from."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from waypost.training.records import read_config
 from waypost.training.state import identity, last_arrays
 
 ROWS = 10_000
-"""Of the old data, about, that the old and the new policy are compared on."""
+"""Approximate number of rows of the old data on which the old and the new policy are compared."""
 FREE = ("training", "schedule")
-"""Choices that say how to learn, not what the networks' numbers mean."""
+"""Settings that say how to learn, not what the networks' numbers mean."""
 
 
 def donor_of(planned: Plan[Any]) -> Policy | None:
-    """The first policy of the run that the plan begins with, if it names one."""
+    """The first policy of the run that the plan starts from, if it names one."""
     if planned.init is None:
         return None
     donor = Policy.load(planned.init)
     if donor.algorithm != planned.algorithm:
-        raise WaypostError(f"--init {planned.init}: holds a {donor.algorithm} agent, {planned.algorithm} is needed")
+        raise WaypostError(f"--init {planned.init}: holds a {donor.algorithm} agent, expected {planned.algorithm}")
     return donor
 
 
 def trains_all(chosen: type[Algorithm], planned: Plan[Any], spec: Spec) -> bool:
-    """Whether this training leaves out no part of the agent: it then continues from the other run's weights."""
+    """Whether this training trains every part of the agent: it then continues from the other run's weights."""
     agent = jax.eval_shape(lambda: chosen(planned.config, spec, planned.steps).init(jax.random.key(0)).agent)
     return not missing_parts(agent)
 
 
 def inherited(spec: Spec, donor: Policy, warm: bool, planned: Plan[Any]) -> Spec:
-    """What the agent must know of its data, with what the other run says of the parts that come from there."""
+    """The spec of the data, with the other run's values for the parts that come from it."""
     names = ("action_size", "action_low", "action_high", "action_count", "action_names", "action_choices")
     of_actions = {name: getattr(donor.spec, name) for name in names}
     if not warm:
@@ -53,18 +53,18 @@ def inherited(spec: Spec, donor: Policy, warm: bool, planned: Plan[Any]) -> Spec
     for name in (*same, "action_choices"):
         given, before = getattr(spec, name), getattr(donor.spec, name)
         if given != before and not (name.endswith("names") and () in (given, before)):
-            raise WaypostError(f"--init {planned.init}: its {name} is {before}, that of {planned.data} is {given}")
+            raise WaypostError(f"--init {planned.init}: its {name} is {before}, but {planned.data} has {given}")
     for name, before in asdict(donor.config).items():
         given = getattr(planned.config, name)
         if isinstance(before, str | bool | tuple) and name not in FREE and given != before:
-            raise WaypostError(f"--init {planned.init}: was trained with {name} = {before}, asked for {given}")
-    # Its networks know numbers that are scaled in its way.
+            raise WaypostError(f"--init {planned.init}: was trained with {name} = {before}, got {given}")
+    # Its networks expect inputs scaled its way.
     low, high = _wider(spec, donor.spec)
     return replace(spec, **of_actions, statistics=donor.spec.statistics, observation_low=low, observation_high=high)
 
 
 def _wider(spec: Spec, before: Spec) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The range of the observations in both runs' data."""
+    """The range of the observations over the data of both runs."""
     if not before.observation_low:
         return spec.observation_low, spec.observation_high
     low = tuple(map(min, spec.observation_low, before.observation_low))
@@ -72,17 +72,17 @@ def _wider(spec: Spec, before: Spec) -> tuple[tuple[float, ...], tuple[float, ..
 
 
 def check_parts(agent: Any, like: Any, planned: Plan[Any]) -> None:
-    """Parts from another run must be what these settings describe, or the saved policy could not be read back."""
+    """Parts from another run must match these settings, or the saved policy could not be read back."""
     forms = [(jax.tree.structure(tree), [leaf.shape for leaf in jax.tree.leaves(tree)]) for tree in (agent, like)]
     if forms[0] != forms[1]:
         raise WaypostError(
-            f"--init {planned.init}: its parts have other settings than asked for here (hidden layers, guide_target, "
-            "executor_inputs, observation size); use those of that run"
+            f"--init {planned.init}: its parts have other settings (hidden layers, guide_target, executor_inputs, "
+            "observation size); use those of that run"
         )
 
 
 def begin_with(learner: Learner, planned: Plan[Any]) -> None:
-    """Give the learner the networks of the run's last checkpoint, each seed its own or the first; Adam starts again."""
+    """Give the learner the networks of the run's last checkpoint, by seed or else the first; Adam starts again."""
     directory = Path(str(planned.init))
     arrays, seeds = last_arrays(directory, identity(read_config(directory))), read_plan(directory).seeds
 
@@ -100,7 +100,7 @@ def begin_with(learner: Learner, planned: Plan[Any]) -> None:
 def kept_behaviour(planned: Plan[Any], policy: Policy, note: Callable[[str], None]) -> dict[str, Any]:
     """How far the new policy is from the old one on the old data, and each from the recorded actions.
 
-    In shares of the actions' ranges, or of the rows where actions are discrete.
+    As shares of the actions' ranges, or of the rows for discrete actions.
     """
     before, old = load_policies(str(planned.init))[0], read_plan(Path(str(planned.init)))
     found: dict[str, Any] = {"run": str(planned.init)}
@@ -109,7 +109,7 @@ def kept_behaviour(planned: Plan[Any], policy: Policy, note: Callable[[str], Non
     try:
         dataset, _ = obtain(old.data, old.columns, "auto", lambda: None, pipeline=old.pipeline)
     except (WaypostError, OSError) as error:
-        note(f"warning: the old data cannot be read again, so the old behaviour is not checked on them ({error})")
+        note(f"warning: the old behaviour is not checked, because the old data cannot be read ({error})")
         return found
     if dataset.actions is None:
         return found

@@ -23,22 +23,22 @@ from waypost.types import Count
 
 MEASURES = ("return", "score", "success_rate", "episode_length")
 MOST_ENVIRONMENTS = 100
-"""Environments per agent that step together at most."""
+"""The most environments per agent that step together."""
 
 
 @dataclass(frozen=True)
 class Episodes:
-    """What happened to each agent in each of its episodes; arrays are (agents, episodes)."""
+    """Results of each agent in each of its episodes; arrays are (agents, episodes)."""
 
     returns: np.ndarray
     lengths: np.ndarray
     successes: np.ndarray | None
-    """Whether the goal was reached, where the environment says so in info['success']."""
+    """Whether the goal was reached, if the environment reports it in info['success']."""
     paths: list[list[np.ndarray]] = field(default_factory=list)
-    """Observations of each episode, if asked for."""
+    """Observations of each episode, if requested."""
 
     def measures(self, task: Task) -> list[dict[str, float | None]]:
-        """For each agent the means of return, score, success rate and length."""
+        """The mean return, score, success rate and length of each agent."""
         scores = task.score(self.returns.mean(axis=1))
         return [
             {
@@ -63,10 +63,10 @@ def rollouts(
 ) -> Episodes:
     """Run every agent for `episodes` episodes.
 
-    `workers` processes step environments that have no batch form of their own, each one environment; at least one
-    for each agent.
+    Environments without a batch form of their own are stepped by `workers` processes, one environment each; every
+    agent has at least one.
 
-    Episode j starts from seed + j for every agent, so all meet the same starts and the result does not
+    Episode j starts from seed + j for every agent, so all agents get the same starts and the result does not
     depend on how many environments step together. Every started episode counts, short or long.
     """
     apart = workers > 0 and task.stepping == "sync"
@@ -79,12 +79,12 @@ def rollouts(
     finally:
         envs.close()
     if not np.isfinite(found.returns).all():
-        raise WaypostError(f"task {task.name}: the environment gave rewards that are NaN or infinite")
+        raise WaypostError(f"task {task.name}: the environment returned rewards that are NaN or infinite")
     return found
 
 
 def check(agent: Agent, task: Task) -> None:
-    """Raise the error an evaluation would, now rather than after hours of training."""
+    """Raise the errors of an evaluation now rather than after hours of training."""
     envs = task.make(1)
     try:
         _check_spaces(envs, _Actor([agent], task.goal), task)
@@ -93,7 +93,7 @@ def check(agent: Agent, task: Task) -> None:
 
 
 def can_act(agent: Any, spec: Spec, task: Task) -> bool:
-    """Whether the agent has all the parts it takes to act."""
+    """Whether the agent has all the parts it needs to act."""
     row = jax.ShapeDtypeStruct((1, spec.observation_size), np.float32)
     try:
         jax.eval_shape(lambda rows: agent.act(rows, agent.start(1, task.goal)), row)
@@ -106,7 +106,7 @@ class _Actor:
     """All agents as one function of one batch: (agents x width) observations in, actions out."""
 
     def __init__(self, agents: Sequence[Agent], goal: Sequence[float] | None = None):
-        # Stacked by NumPy: nothing is compiled for it.
+        # Stacked with NumPy, so that nothing is compiled.
         self.agents = jax.device_put(jax.tree.map(lambda *leaves: np.stack(leaves), *agents))
         self.count = len(agents)
         self.goal = None if goal is None else jax.device_put(np.asarray(goal, np.float32))
@@ -115,7 +115,7 @@ class _Actor:
         return eqx.filter_vmap(lambda agent: agent.start(episodes, self.goal))(self.agents)
 
     def beginning(self, starts: Memory, episode: np.ndarray) -> Memory:
-        """What is remembered at the start of the episode that each environment is in."""
+        """What is remembered at the start of each environment's current episode."""
         return jax.tree.map(lambda each: each[np.arange(self.count)[:, None], episode.reshape(self.count, -1)], starts)
 
     def act(self, observations: np.ndarray, memory: Memory) -> tuple[np.ndarray, Memory]:
@@ -124,11 +124,11 @@ class _Actor:
         return np.asarray(actions).reshape(len(observations), *actions.shape[2:]), memory
 
     def receive(self, memory: Memory, rewards: np.ndarray) -> Memory:
-        """Note the rewards."""
+        """Pass on the rewards."""
         return _receive(self.agents, memory, rewards.reshape(self.count, -1)) if jax.tree.leaves(memory) else memory
 
     def restart(self, memory: Memory, restarted: np.ndarray, fresh: Memory) -> Memory:
-        """Where an episode has restarted, forget."""
+        """Reset the memory where an episode has restarted."""
         return _restart(memory, restarted.reshape(self.count, -1), fresh) if jax.tree.leaves(memory) else memory
 
 
@@ -151,7 +151,7 @@ def _restart(memory: Memory, restarted: Array, fresh: Memory) -> Memory:
 
 
 def _check_spaces(envs: Any, actor: _Actor, task: Task) -> None:
-    """A clear word before a shape error inside the compiled function."""
+    """Raise a clear error before a shape error inside the compiled function."""
     space = envs.single_observation_space
     rows = jax.ShapeDtypeStruct((actor.count, 1, space.shape[0]), jnp.float32)
     memory = jax.eval_shape(lambda: actor.start(1))
@@ -169,31 +169,31 @@ def _check_spaces(envs: Any, actor: _Actor, task: Task) -> None:
 
 
 def _check_actions(space: Any, actions: Any, choices: set[int], task: Task) -> None:
-    """The same for what the agent does: `actions` are (agents, rows) numbers of choices, or such rows of vectors."""
+    """The same for actions: `actions` are (agents, rows) indices of discrete actions, or such rows of vectors."""
     fits = "choose the task that fits the data with --env"
     numbers = actions.ndim == 2 and jnp.issubdtype(actions.dtype, jnp.integer)
     gives = f"actions of shape {actions.shape[2:]}"
     if numbers:
-        gives = f"the number of one of {' or '.join(map(str, sorted(choices)))} actions" if choices else "a number"
+        gives = f"an index among {' or '.join(map(str, sorted(choices)))} actions" if choices else "a number"
     if isinstance(space, gym.spaces.Discrete):
         if not numbers or (choices and choices != {int(space.n)}):
             raise WaypostError(
-                f"task {task.name} has {space.n} discrete actions, the agent gives {gives}; {fits}, or say when "
-                f"training that the data's actions are such numbers: --columns.choices {space.n}"
+                f"task {task.name} has {space.n} discrete actions, the agent gives {gives}; {fits}, or declare the "
+                f"data's actions discrete when training: --columns.choices {space.n}"
             )
     elif numbers or space.shape != actions.shape[2:]:
         raise WaypostError(f"task {task.name} takes actions of shape {space.shape}, the agent gives {gives}; {fits}")
 
 
 def _check_parts(parts: Sequence[ActionPart], actions: Any, actor: _Actor, task: Task) -> None:
-    """The same where actions have parts."""
+    """The same for actions with several parts."""
     mixed = _mixed(actor.agents)
     given = mixed.counts if mixed else (0,) * int(np.prod(actions.shape[2:]))
     if actions.ndim != 3 or given != tuple(part.choices for part in parts):
         wanted = ", ".join(f"{part.name}: {_kind(part.choices)}" for part in parts)
         raise WaypostError(
-            f"task {task.name} takes actions of {wanted}; the agent gives {', '.join(map(_kind, given))}; say when "
-            "training which of the data's actions are discrete, in this order or by these names: --columns.discrete"
+            f"task {task.name} takes actions of {wanted}; the agent gives {', '.join(map(_kind, given))}; when "
+            "training, declare the data's discrete actions, in this order or by these names: --columns.discrete"
         )
     for part, numbers in zip(parts, mixed.choices if mixed else (), strict=False):
         if numbers and _shift(part, numbers) is None:
@@ -207,7 +207,7 @@ def _kind(count: int) -> str:
 
 
 def _shift(part: ActionPart, numbers: Sequence[float]) -> int | None:
-    """What is added to the numbers an agent chooses from; None where they are others than the environment's."""
+    """The offset from the agent's numbers to the environment's; None if they do not match."""
     theirs = range(part.start, part.start + part.choices)
     if set(numbers) <= set(theirs):
         return 0
@@ -215,13 +215,13 @@ def _shift(part: ActionPart, numbers: Sequence[float]) -> int | None:
 
 
 def _mixed(agents: Agent) -> Mixed | None:
-    """How the agents' actions are written, if they are mixed."""
+    """The layout of the agents' actions, if they are mixed."""
     parts = jax.tree.leaves(agents, is_leaf=lambda part: isinstance(part, Mixed))
     return next((part for part in parts if isinstance(part, Mixed)), None)
 
 
 def _starts(envs: Any, agents: Agent) -> Any:
-    """What is added to an agent's actions: environments may count from elsewhere."""
+    """The offset added to an agent's discrete actions: environments may not count from 0."""
     mixed = _mixed(agents)
     if isinstance(envs, Assembled) and mixed:
         pairs = zip(envs.parts, mixed.choices, strict=True)
@@ -231,7 +231,7 @@ def _starts(envs: Any, agents: Agent) -> Any:
 
 
 def _choices(agents: Agent) -> set[int]:
-    """How many discrete actions the agents choose among, as far as their parts tell."""
+    """The number of discrete actions of the agents, as far as their parts tell."""
     parts = jax.tree.leaves(agents, is_leaf=lambda part: isinstance(part, Discrete))
     return {part.count for part in parts if isinstance(part, Discrete)}
 
@@ -257,7 +257,7 @@ def _run(
     seen: list[list[list[np.ndarray]]] = [[[] for _ in range(episodes if paths else 0)] for _ in range(actor.count)]
 
     observations, _ = envs.reset(seed=[seed + int(j) for j in episode])
-    # Of each episode, not of each environment: an agent that draws numbers gets others in every episode.
+    # Drawn per episode, not per environment: an agent that samples gets new random numbers in every episode.
     starts = jax.tree.map(np.asarray, actor.start(episodes))
     memory, running, finished = actor.beginning(starts, episode), np.ones(total, bool), 0
     while running.any():
@@ -296,7 +296,7 @@ def _run(
             progress(finished, actor.count * episodes)
         memory = actor.restart(memory, done, actor.beginning(starts, episode))
         if running.any():
-            # Environments that are through rest if they can; else they step on, and nothing of theirs is counted.
+            # Environments that have finished rest if they can; otherwise they keep stepping, and nothing of it counts.
             again = done & running if getattr(envs, "rests", False) else done
             if again.any():
                 observations, _ = envs.reset(seed=seeds, options={"reset_mask": again})

@@ -1,4 +1,4 @@
-"""Signals that ask a training to stop: it saves before it does."""
+"""Signals that ask a training to stop: it saves first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import FrameType
 
 @contextmanager
 def signals() -> Iterator[Callable[[], bool]]:
-    """Whether someone has asked to stop; asking twice stops at once."""
+    """Yield a function that says whether a stop was requested; a second signal stops at once."""
     asked = False
 
     def ask(number: int, frame: FrameType | None) -> None:

@@ -1,14 +1,14 @@
-"""The loop every algorithm runs in: chunks of updates inside one compiled program, several seeds at once.
+"""The training loop of every algorithm: chunks of updates in one compiled program, several seeds at once.
 
-A chunk is one `lax.scan`: batches are drawn from data that already lies on the device, the state is
+A chunk is one `lax.scan`: batches are drawn from data that are already on the device, the state is
 updated, and only the chunk's mean metrics come back. Nothing in between touches Python.
 
-Data that do not fit on the device come in windows (`waypost.data.stream`); the step alone decides which one is there.
+Data that do not fit on the device come in windows (`waypost.data.stream`); the step alone determines the window.
 
 Seeds run in lanes. On an accelerator the seeds of a device are one lane under `vmap`. On a CPU every seed is a
 lane of its own and the lanes are spread over the cores: XLA's batched matrix multiplication is slower there than
-one core per agent (`make bench` measures it). A seed's random numbers depend on the seed alone, so
-either way it learns what it would have learned by itself.
+one core per agent (`make bench` measures it). A seed's random numbers depend on the seed alone, so it learns
+the same either way.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from waypost.training.checkpoint import flatten, unflatten
 from waypost.training.memory import check_room, check_update
 
 CHUNK_AXES = (0, 0, None, None, None)
-"""State and key are a seed's own; the step, the columns and their number of rows are common to all."""
+"""State and key differ per seed; the step, the columns and their number of rows are shared."""
 
 
 @dataclass
 class Lane:
-    """Seeds that advance in one call, and what they learn on."""
+    """Seeds that advance in one call, and the device they learn on."""
 
     seeds: tuple[int, ...]
     device: jax.Device
@@ -47,7 +47,7 @@ class Lane:
 
 
 class Whole:
-    """Columns that fit on the device: one window that stays, where `Stream` has many."""
+    """Columns that fit on the device: a single window that stays, unlike `Stream`."""
 
     def __init__(self, columns: Arrays):
         self._columns = columns
@@ -60,7 +60,7 @@ class Whole:
         return 2**31
 
     def take(self, index: int) -> Window:
-        """The columns, which are not kept here: what lies on the device need not stay in memory too."""
+        """The columns; no copy is kept here, since data on the device need not stay in memory too."""
         columns, self._columns = self._columns, {}
         return Window(columns, len(next(iter(columns.values()))))
 
@@ -85,7 +85,7 @@ class Learner:
         self.seeds = tuple(seeds)
         self.step = 0
         self.metrics_of: dict[str, list[str]] = {}
-        """What each stage reports, by its name, once `metric_names` has looked."""
+        """The metrics each stage reports, by its name, filled by `metric_names`."""
         self.source = columns if isinstance(columns, Stream) else Whole(columns)
         self._programs = _programs(algorithm)
         devices = learning_devices()
@@ -110,7 +110,7 @@ class Learner:
     # -- learning -----------------------------------------------------------------------------
 
     def advance(self, stage: Stage, steps: int) -> dict[str, np.ndarray]:
-        """`steps` updates of every agent; the mean of each metric over them, one number per seed."""
+        """Make `steps` updates of every agent; returns the mean of each metric over them, one number per seed."""
         last, parts = self.step + steps, []
         while self.step < last:
             self._enter_window()
@@ -121,16 +121,16 @@ class Learner:
         return {name: np.sum([share * means[name] for share, means in parts], axis=0) for name in parts[0][1]}
 
     def close(self) -> None:
-        """End what runs in the background; learning can still continue."""
+        """Stop background work; learning can still continue."""
         self.source.close()
 
     def _enter_window(self) -> None:
-        """Have the window of this step on every device, and the next one under way."""
+        """Put the window of this step on every device, and start loading the next one."""
         index = self.source.index(self.step)
         if index == self._window:
             return
         for lane in self.lanes:
-            lane.columns = {}  # the old window makes room first
+            lane.columns = {}  # free the old window first
         self._window = None
         columns, self._rows = self.source.take(index)
         on_device = {device: jax.device_put(columns, device) for device in {lane.device for lane in self.lanes}}
@@ -143,14 +143,14 @@ class Learner:
             self.source.begin(index + 1)
 
     def _advance(self, stage: Stage, steps: int) -> dict[str, np.ndarray]:
-        """Updates on the window that is there."""
+        """Updates on the current window."""
         results = []
         for lane in self.lanes:
             lane.state, means, first_bad = self._programs.chunk(stage, steps, len(lane.seeds))(
                 lane.state, lane.keys, np.int32(self.step), lane.columns, np.int32(self._rows)
             )
             results.append((means, first_bad))
-        # All lanes are under way before the first result is waited for.
+        # All lanes are started before the first result is waited for.
         means, first_bad = _concatenate(jax.device_get(results))
         for name, bad in first_bad.items():
             if (bad < steps).any():
@@ -164,9 +164,9 @@ class Learner:
         return means
 
     def metric_names(self, first: Callable[[Stage], int] = lambda stage: 1) -> list[str]:
-        """Every metric the stages report; also traces every update once, so mistakes show before any work.
+        """All metrics the stages report; also traces every update once, so that mistakes show before any work.
 
-        `first` says how many updates the first chunk of a stage will have: what is traced here then serves for it.
+        `first` gives the number of updates of a stage's first chunk, so that the trace made here is reused for it.
         """
         lane = self.lanes[0]
         columns = {
@@ -182,7 +182,7 @@ class Learner:
             names |= dict.fromkeys(self.metrics_of[stage.name])
         return list(names)
 
-    # -- looking in, saving, restoring ----------------------------------------------------------
+    # -- inspecting, saving, restoring -----------------------------------------------------------
 
     @property
     def states(self) -> list[Any]:
@@ -197,11 +197,11 @@ class Learner:
 
     @property
     def agents(self) -> list[Agent]:
-        """The agent of each seed, as copies that outlive the next `advance`."""
+        """The agent of each seed, as copies that survive the next `advance`."""
         return [jax.tree.map(np.array, state.agent) for state in self.states]
 
     def snapshot(self) -> dict[str, np.ndarray]:
-        """Everything training changes, by name."""
+        """Everything that training changes, by name."""
         arrays = {"step": np.asarray(self.step, np.int32)}
         for seed, state, key in zip(self.seeds, self.states, self._keys(), strict=True):
             arrays |= flatten(state, f"seed {seed}")
@@ -209,7 +209,7 @@ class Learner:
         return arrays
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """Go back to a snapshot of the same algorithm, settings and seeds."""
+        """Go back to a snapshot with the same algorithm, settings and seeds."""
         self.step = int(arrays["step"])
         for lane in self.lanes:
             like = lane.state if len(lane.seeds) == 1 else jax.tree.map(lambda x: x[0], lane.state)
@@ -219,7 +219,7 @@ class Learner:
             lane.keys = jax.device_put(_stack(keys), lane.device)
 
     def replace_states(self, changed: Callable[[int, Any], Any]) -> None:
-        """Give every seed another state of the same form."""
+        """Replace the state of every seed by another of the same form."""
         states = dict(zip(self.seeds, self.states, strict=True))
         for lane in self.lanes:
             lane.state = jax.device_put(_stack([changed(seed, states[seed]) for seed in lane.seeds]), lane.device)
@@ -228,11 +228,11 @@ class Learner:
         return [key for lane in self.lanes for key in (lane.keys.reshape(-1))]
 
 
-# -- the programs: compiled once for an algorithm, whichever lane or learner runs them ---------------
+# -- programs: compiled once per algorithm, shared by all lanes and learners -------------------------
 
 
 class Programs:
-    """What is compiled for an algorithm: every length of chunk that is asked for stays."""
+    """The compiled programs of an algorithm, one for each chunk length used so far."""
 
     def __init__(self, algorithm: Algorithm):
         self.beginning = lru_cache(maxsize=None)(partial(_beginning, algorithm))
@@ -240,7 +240,7 @@ class Programs:
 
 
 _programs = lru_cache(maxsize=4)(Programs)
-"""Those of the last few algorithms; a learner holds on to its own."""
+"""Programs of the last few algorithms; a learner holds on to its own."""
 
 
 def _beginning(algorithm: Algorithm, seeds: int) -> Any:
@@ -258,14 +258,14 @@ def _compiled(algorithm: Algorithm, stage: Stage, steps: int, seeds: int) -> Any
 
 
 def _compiler_options() -> dict[str, Any] | None:
-    """On a CPU without LLVM's costliest passes, which take long and make no update faster: most of it is products."""
+    """On a CPU, skip LLVM's most expensive passes: they compile slowly, and updates are mostly matrix products."""
     if jax.default_backend() != "cpu" or jax.config.read("jax_disable_most_optimizations"):
         return None
     return {"xla_backend_optimization_level": 1}
 
 
 def _chunk(algorithm: Algorithm, stage: Stage, steps: int) -> Callable[..., Any]:
-    """`steps` updates of one agent, as a pure function."""
+    """`steps` updates of one agent as a pure function."""
     size = algorithm.config.batch_size
 
     def chunk(
@@ -280,7 +280,7 @@ def _chunk(algorithm: Algorithm, stage: Stage, steps: int) -> Callable[..., Any]
             batch = algorithm.batch(columns, rows, update_key)
             return algorithm.update(stage, state, batch, update_key)
 
-        # The chunk's random numbers are drawn at once, which costs less than a few at every step.
+        # The chunk's random numbers are drawn at once, which is cheaper than a few at every step.
         state, metrics = jax.lax.scan(update, state, jax.vmap(draw)(start + jnp.arange(steps)))
         means = {name: values.mean() for name, values in metrics.items()}
         # The first update whose metric is not finite, or `steps` if there is none.
@@ -293,7 +293,7 @@ def _chunk(algorithm: Algorithm, stage: Stage, steps: int) -> Callable[..., Any]
 
 
 def learning_devices() -> list[jax.Device]:
-    """The devices to learn on; a CPU is divided into one per core, unless JAX is already running as it is."""
+    """The devices to learn on; a CPU is divided into one per core, unless JAX has already started."""
     if "host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
         with suppress(RuntimeError):
             jax.config.update("jax_num_cpu_devices", cores())

@@ -1,4 +1,4 @@
-"""Whether a training or an agent fits in memory, worked out from shapes before anything is allocated."""
+"""Whether a training or an agent fits in memory, computed from shapes before anything is allocated."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from waypost.resources import available_memory
 
 
 def check_room(tree: Any, copies: int) -> None:
-    """Raise if so many copies of a tree of shapes are more than this process may allocate."""
+    """Raise if this many copies of a tree of shapes exceed what this process may allocate."""
     needed = copies * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
     _refuse(needed, "the networks", "use smaller ones (hidden, layers, width) or fewer seeds")
 
 
 def check_update(program: core.ClosedJaxpr) -> None:
-    """Raise if the largest product of an update alone is more than this process may allocate."""
+    """Raise if the largest product of an update alone exceeds what this process may allocate."""
     _refuse(_largest_product(program.jaxpr), "an update", "use a smaller batch_size, context or number of samples")
 
 
 def check_steps(algorithm: Algorithm, log_every: int) -> None:
-    """Raise if the steps cannot be counted, or if the rows that are drawn for a chunk of them do not fit."""
+    """Raise if the steps overflow the counter, or if the rows drawn for a chunk do not fit."""
     total = sum(stage.steps for stage in algorithm.stages)
     if total > COUNTER:
         raise WaypostError(f"the steps of all stages must be {COUNTER} or fewer, got {total}")
     chunk = min(log_every, max(stage.steps for stage in algorithm.stages))
     rows, key = algorithm.config.batch_size * np.dtype(np.int32).itemsize, 8
-    _refuse(chunk * (rows + key), f"what {chunk} updates in one go draw", "use a smaller log_every or batch_size")
+    _refuse(chunk * (rows + key), f"the batches of {chunk} updates", "use a smaller log_every or batch_size")
 
 
 def _refuse(needed: int, what: str, way_out: str) -> None:
     free = available_memory()
     if needed > free:
-        raise WaypostError(f"{what} would take {needed / 1e9:.1f} GB of memory, {free / 1e9:.1f} are free; {way_out}")
+        raise WaypostError(f"{what} would take {needed / 1e9:.1f} GB of memory, {free / 1e9:.1f} GB is free; {way_out}")
 
 
 def _largest_product(program: Any) -> int:
-    """Bytes of the largest result of a matrix product; smaller steps around it may never be stored."""
+    """Bytes of the largest result of a matrix product; smaller operations around it may never be stored."""
     largest = 0
     for step in program.eqns:
         if step.primitive.name == "dot_general":

@@ -1,4 +1,4 @@
-"""What a training is to do, as one dataclass: the command line parses it, Python builds it, config.json stores it."""
+"""The plan of a training as one dataclass: the command line parses it, Python builds it, config.json stores it."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from waypost.types import Convention
 
 DEFAULT_STEPS = 100_000
 MOST_SEEDS = 10_000
-"""Agents that are trained at once."""
+"""The most agents trained at once."""
 MOST_SEED = 2**32 - 1
-"""JAX takes no more bits of a seed: larger ones would give the random numbers of a smaller one."""
+"""JAX uses no more bits of a seed: a larger one would repeat the random numbers of a smaller one."""
 CONTINUED = 5
-"""A training that continues from a run has so many times fewer updates than that run, unless it is told otherwise."""
+"""A training that continues from a run makes this many times fewer updates than that run, by default."""
 Config = TypeVar("Config")
 
 
@@ -45,29 +45,29 @@ class Plan(Generic[Config]):
     task: Annotated[str | None, arg(name="env")]
     """Task to evaluate on: a name of `waypost list`, a Gymnasium id, MODULE:ID, or none; by default the data's own."""
     steps: int
-    """Updates of each agent, by default the preset's; 0 = by the number of rows."""
+    """Updates of each agent; by default the preset's; 0 = chosen by the number of rows."""
     seeds: Fixed[tuple[int, ...]]
-    """One agent is trained for each."""
+    """Seeds; one agent is trained for each."""
     preset: str | None = None
     """Settings to start from, see `waypost list`; by default those of the data; none = the algorithm's own."""
     rewards: Convention | Literal["task"]
-    """Reward convention: the task's; as recorded; r - 1, failures costly; 4 (r - 0.5); scaled by returns; unit-free."""
+    """Reward convention: the task's; as recorded; r - 1, costly failures; 4 (r - 0.5); scaled by returns; unit-free."""
     init: str | None = None
-    """Run to continue from its weights; where parts of the agent are left out (--training guide), only those parts."""
+    """Run directory whose weights to start from; with --training guide, only the parts that are not trained."""
     log_every: int = 500
     """Updates per row of metrics.csv."""
     hold_out: float = 0.0
-    """Share of the episodes to keep from learning: losses on them are logged, and `waypost judge` uses them."""
+    """Share of the episodes to hold out: losses on them are logged, and `waypost judge` uses them."""
     keep_best: str | None = None
-    """Also keep, in RUN/best, the agents with the lowest of this column of metrics.csv: held_out_policy_loss, ..."""
+    """Also keep, in RUN/best, the agents with the lowest value of this metrics.csv column: held_out_policy_loss, ..."""
     stop_early: str | None = None
-    """End the training once this held-out loss has not fallen for --patience rows: held_out_policy_loss, ..."""
+    """Stop once this held-out loss has not fallen for --patience rows: held_out_policy_loss, ..."""
     patience: int = 10
-    """Rows of metrics.csv that --stop-early waits for a lower loss."""
+    """Rows of metrics.csv to wait for a lower loss with --stop-early."""
     stream: Choice = "auto"
-    """Read the data from the disk in shuffled parts while training; auto: only if they would not fit in memory."""
+    """Read the data from disk in shuffled parts while training; auto: only if they do not fit in memory."""
     evaluation: Fixed[Protocol]
-    """How agents are evaluated while they train and at the end."""
+    """How agents are evaluated during training and at the end."""
     columns: Columns = field(default_factory=Columns)
     pipeline: OmitArgPrefixes[Pipeline] = field(default_factory=Pipeline)
     config: Annotated[Config, arg(name="")]
@@ -83,12 +83,12 @@ class Plan(Generic[Config]):
         if not 0 <= self.hold_out < 1:
             raise WaypostError(f"hold_out must be in [0, 1), got {self.hold_out:g}")
         if self.stop_early and not self.hold_out:
-            raise WaypostError("stop_early needs episodes to measure on: hold some out with --hold-out 0.1")
+            raise WaypostError("stop_early needs held-out episodes; hold some out with --hold-out 0.1")
         check_seeds(self.seeds)
 
     @property
     def convention(self) -> Convention:
-        """The reward convention, which a plan made by `plan` always knows."""
+        """The reward convention; a plan made by `plan` always has one."""
         assert self.rewards != "task"
         return self.rewards
 
@@ -106,9 +106,9 @@ def plan(
     seeds: int | Iterable[int] = 1,
     **options: Any,
 ) -> Plan[Any]:
-    """The plan of a training. What is not given is as the data's preset and task say, which are looked up here only.
+    """The plan of a training. What is not given comes from the data's preset and task, which are looked up only here.
 
-    options   fields of `Plan`; None stands for the usual. Others are settings of the algorithm.
+    options   fields of `Plan`; None stands for the default. Other names are settings of the algorithm.
     """
     chosen = find_entry(algorithm)
     name = data.name if isinstance(data, Dataset) else str(data)
@@ -146,14 +146,14 @@ def plan(
 
 
 def continues(init: str | Path | None, training: str | None) -> bool:
-    """Whether a training continues from a run's weights; else it only takes the parts that it leaves out."""
+    """Whether a training continues from a run's weights; otherwise it only takes the parts it does not train."""
     return init is not None and training not in ("guide", "executor")
 
 
 def _of_run(
     init: str, algorithm: str, usual: tuple[str | None, int | None, dict[str, Any]]
 ) -> tuple[str | None, int | None, dict[str, Any]]:
-    """Preset, steps and settings of a training that continues from a run: the run's, and a part of its updates."""
+    """Preset, steps and settings of a training that continues from a run: the run's own, with fewer updates."""
     before = read_plan(Path(init))
     if before.algorithm != algorithm:
         return usual
@@ -162,7 +162,7 @@ def _of_run(
 
 
 def _check_settings(algorithm: str, kind: type[Any], config: Any, settings: dict[str, Any]) -> None:
-    """Raise unless the algorithm has all these settings."""
+    """Raise unless the algorithm has all of these settings."""
     if config is not None and not isinstance(config, kind):
         raise WaypostError(f"config must be a {kind.__module__}.{kind.__name__}, got {shown(config)}")
     own = [each.name for each in fields(kind)]
@@ -174,7 +174,7 @@ def _check_settings(algorithm: str, kind: type[Any], config: Any, settings: dict
 
 
 def seeds_from(count: int, first: int = 0) -> tuple[int, ...]:
-    """So many seeds that count up from the first."""
+    """`count` consecutive seeds from the first."""
     if not 1 <= count <= MOST_SEEDS:
         raise WaypostError(f"seeds must be a number from 1 to {MOST_SEEDS}, got {shown(count)}")
     if not 0 <= first <= MOST_SEED:
@@ -183,18 +183,18 @@ def seeds_from(count: int, first: int = 0) -> tuple[int, ...]:
 
 
 def check_seeds(seeds: Sequence[int]) -> Sequence[int]:
-    """The seeds, once it is certain that an agent can be trained for each."""
+    """The seeds, after checking that an agent can be trained for each."""
     if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
-        raise WaypostError(f"seeds must be different numbers from 0 on, at least one, got {shown(list(seeds))}")
+        raise WaypostError(f"seeds must be one or more different numbers from 0 up, got {shown(list(seeds))}")
     if len(seeds) > MOST_SEEDS:
-        raise WaypostError(f"there must be {MOST_SEEDS} seeds or fewer, got {len(seeds)}")
+        raise WaypostError(f"the number of seeds must be {MOST_SEEDS} or less, got {len(seeds)}")
     if max(seeds) > MOST_SEED:
         raise WaypostError(f"seeds must be {MOST_SEED} or less, got {max(seeds)}")
     return seeds
 
 
 def plan_from_json(record: dict[str, Any], source: Path) -> Plan[Any]:
-    """A Plan from config.json; what else the record holds is not looked at."""
+    """A Plan from config.json; other entries are ignored."""
     known = {each.name for each in fields(Plan)}
     values = {"pipeline": AS_BEFORE, **{name: value for name, value in record.items() if name in known}}
     try:
@@ -216,13 +216,13 @@ def read_reading(directory: Path) -> Reading:
 
 
 def same_plan(planned: Plan[Any], directory: Path) -> dict[str, Any]:
-    """The config.json of a run directory, once it is certain that it holds this plan."""
+    """The config.json of a run directory, after checking that it holds this plan."""
     saved = read_config(directory)
-    # As a plan: what is none is refused as such, and what an older version did not know is as usual.
+    # Compared as plans: an invalid one is refused as such, and settings unknown to an older version have defaults.
     began = _flat(plan_from_json(saved, directory / "config.json").to_json())
     for name, value in _flat(planned.to_json()).items():
         kept = began.get(name)
-        # What a pipeline learns, and what it does to data of a run that knew of none, shows in their fingerprint.
+        # What a pipeline learned, and its effect on data of a run from before pipelines, shows in their fingerprint.
         if name.startswith("pipeline.learned" if "pipeline" in saved else "pipeline."):
             continue
         if _left_to_the_data(name, value):
@@ -232,13 +232,13 @@ def same_plan(planned: Plan[Any], directory: Path) -> dict[str, Any]:
             continue
         if kept != value:
             raise WaypostError(
-                f"{directory}: began with {name} = {kept!r}, asked for {value!r}; use the same or another --out"
+                f"{directory}: was started with {name} = {kept!r}, got {value!r}; use the same or another --out"
             )
     return saved
 
 
 def _left_to_the_data(name: str, value: Any) -> bool:
-    """Whether a run of this plan has a number of its own there."""
+    """Whether the data decide this value, so that a run has a number of its own."""
     return (name in ("steps", "config.horizon") and value == 0) or (name.endswith("hidden") and 0 in value)
 
 

@@ -1,4 +1,4 @@
-"""A trained agent as a person uses it: plain arrays in and out, saved as safetensors and JSON."""
+"""A trained agent for use: plain arrays in and out, saved as safetensors and JSON."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from waypost.training.plan import check_seeds
 from waypost.training.records import read_record
 
 LARGEST_HEADER = 1 << 20
-"""Bytes of the list of an agent's arrays."""
+"""The most bytes of a safetensors header, which lists an agent's arrays."""
 _KINDS = {"float32": "F32", "int32": "I32", "uint32": "U32", "bool": "BOOL"}
-"""What safetensors calls the types an agent's arrays may have."""
+"""How safetensors names the types of an agent's arrays."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Policy(Summarised):
-    """An agent of one seed with what is needed to build it again."""
+    """An agent of one seed, with everything needed to build it again."""
 
     algorithm: str
     config: Any
@@ -46,7 +46,7 @@ class Policy(Summarised):
     agent: Agent
     seed: int = 0
     reading: Reading | None = None
-    """How the data it learned from were read: names, categories, means for missing values."""
+    """How the training data were read: names, categories, means for missing values."""
 
     def summary(self) -> Summary:
         spec = self.spec
@@ -63,34 +63,32 @@ class Policy(Summarised):
         return acting(self.agent, self.spec)
 
     def observation(self, row: Mapping[str, Any]) -> np.ndarray:
-        """An observation from the columns of a log, by name, treated as the data were that it learned from.
+        """An observation from a row of a log, by column name, processed like the training data.
 
-        Text becomes its category, what is missing its mean, and a time stamp the hour of the day.
+        Text becomes its category, a missing value its mean, and a time stamp the hour of the day.
         """
         return observe(row, self.spec.observation_names, self.reading or Reading(), self.spec.history)
 
     def act(self, observations: ArrayLike) -> np.ndarray:
-        """Actions for one observation or a batch of them; for agents that remember, see `act_with_memory`.
+        """Actions for one observation or a batch; for agents with a memory, see `act_with_memory`.
 
-        A mapping, or a row or table of pandas, is read by the names of its columns, as `observation` does it.
-        An agent with a history takes all its rows side by side here, the oldest first.
+        A mapping, or a pandas row or table, is read by column name, as in `observation`. An agent with a history takes
+        all its rows side by side here, the oldest first.
         """
         if self.agent.remembers:
-            raise WaypostError(
-                f"a {self.algorithm} agent remembers its episode: use `start`, `act_with_memory` and `receive`"
-            )
+            raise WaypostError(f"a {self.algorithm} agent has memory: use `start`, `act_with_memory` and `receive`")
         return self._ask("act", observations)
 
     def action(self, numbers: ArrayLike) -> dict[str, Any]:
-        """An action by the names of the log's columns, from the numbers that `act` gives for one observation.
+        """An action by column name, from the numbers that `act` returns for one observation.
 
-        What is chosen from categories comes as the category: {"valve": "open", "heater": 41.5}.
+        Discrete actions come as their category: {"valve": "open", "heater": 41.5}.
         """
         return in_words(numbers, self.spec.action_names, self._meanings)
 
     @cached_property
     def _meanings(self) -> list[dict[float, str]]:
-        """What the numbers of each action column stand for, where it is chosen from something."""
+        """What the numbers of each discrete action column stand for."""
         spec, learned = self.spec, self.reading.pipeline.learned if self.reading else None
         if spec.action_count is None:
             choices = spec.action_choices or ((),) * (spec.action_size or 0)
@@ -100,25 +98,25 @@ class Policy(Summarised):
         return [names | {float(i): word for i, word in enumerate(words)}]
 
     def value(self, observations: ArrayLike) -> np.ndarray:
-        """How good one observation or each of a batch is."""
+        """The value of one observation or of each in a batch."""
         return self._ask("value", observations)
 
     def guide(self, observations: ArrayLike) -> np.ndarray:
-        """The state the agent means to go to from one observation or each of a batch."""
+        """The state the agent wants to reach from one observation or from each in a batch."""
         return self._ask("guide", observations)
 
     def start(self, episodes: int, goal: ArrayLike | None = None) -> Memory:
-        """What to remember at the beginning of a batch of episodes; `goal`: where to go, for agents that are told."""
+        """The memory at the start of a batch of episodes; `goal`: where to go, for agents that need one."""
         return self.actor.start(episodes, None if goal is None else jnp.asarray(goal, jnp.float32))
 
     def act_with_memory(self, observations: ArrayLike, memory: Memory) -> tuple[np.ndarray, Memory]:
-        """Actions for a batch of observations, and what to remember for the next step."""
+        """Actions for a batch of observations, and the memory for the next step."""
         rows = self._rows(observations, self.spec.observation_size // self.spec.history)[0]
         actions, memory = self._functions["act"](self.actor, rows, memory)
         return np.asarray(actions), memory
 
     def receive(self, memory: Memory, rewards: ArrayLike) -> Memory:
-        """Take note of the rewards the last actions of a batch of episodes earned, for agents that use them."""
+        """Pass on the rewards of the last actions of a batch of episodes, for agents that use them."""
         return self.actor.receive(memory, jnp.asarray(rewards, jnp.float32))
 
     def _ask(self, what: str, observations: ArrayLike) -> np.ndarray:
@@ -135,7 +133,7 @@ class Policy(Summarised):
         }
 
     def _numbers(self, observations: Any) -> np.ndarray:
-        """Observations as an array; what comes with names of columns is read by these, if the agent knows names."""
+        """Observations as an array; rows with column names are read by name, if the agent knows names."""
         named = by_name(observations)
         if isinstance(observations, Mapping) or (named and self.spec.observation_names):
             rows = [self.observation(row) for row in named]
@@ -145,11 +143,11 @@ class Policy(Summarised):
                 return np.asarray(observations, np.float32)
         except (TypeError, ValueError):
             raise WaypostError(
-                f"observations must be numbers, or rows with the names of columns, got {shown(observations)}"
+                f"observations must be numbers, or rows with column names, got {shown(observations)}"
             ) from None
 
     def _warn_if_far(self, rows: np.ndarray) -> None:
-        """Say once that an observation is far outside what the agent learned from."""
+        """Warn once that an observation is far outside the training data."""
         spec, width = self.spec, rows.shape[1]
         if self._warned or not spec.observation_low or not len(rows):
             return
@@ -157,7 +155,7 @@ class Policy(Summarised):
         words = far_outside(rows, low, high, spec.observation_names[-width:])
         if words:
             self._warned.append(words)
-            warnings.warn(f"an observation is far outside the data the agent learned from: {words}", stacklevel=5)
+            warnings.warn(f"an observation is far outside the training data: {words}", stacklevel=5)
 
     @cached_property
     def _warned(self) -> list[str]:
@@ -168,9 +166,9 @@ class Policy(Summarised):
         single, given = rows.ndim == 1, rows.shape
         rows = rows[None] if single else rows
         if rows.ndim != 2 or rows.shape[1] != size:
-            way = f" ({history} rows of {size // history} side by side, the oldest first; or one by one with `start` "
-            way = f"{way}and `act_with_memory`)" if history > 1 and size == self.spec.observation_size else ""
-            raise WaypostError(f"observations have shape {given}; this agent takes ({size},) or (batch, {size}){way}")
+            way = f"; give {history} rows of {size // history} side by side, oldest first, or one by one with `start` "
+            way = f"{way}and `act_with_memory`" if history > 1 and size == self.spec.observation_size else ""
+            raise WaypostError(f"observations must have shape ({size},) or (batch, {size}), got {given}{way}")
         rows = with_means(rows, self.spec.observation_names[-size:], self.reading)
         self._warn_if_far(rows)
         return rows, single
@@ -178,23 +176,23 @@ class Policy(Summarised):
     # -- on disk --------------------------------------------------------------------------------
 
     def save(self, folder: str | Path) -> Path:
-        """Write the policy into a folder; policies of other seeds of the same run may share it."""
+        """Write the policy to a folder; policies of other seeds of the same run may share it."""
         return save_policies([self], folder)
 
     @classmethod
     def load(cls, folder: str | Path, seed: int | None = None) -> Policy:
-        """The policy of a folder or run directory; of the first seed unless another is asked for."""
+        """The policy of a folder or run directory; by default that of the first seed."""
         policies = load_policies(folder)
         if seed is None:
             return policies[0]
         for policy in policies:
             if policy.seed == seed:
                 return policy
-        raise WaypostError(f"{folder}: no policy of seed {seed}; there are {[policy.seed for policy in policies]}")
+        raise WaypostError(f"{folder}: has no policy of seed {seed}, only of {[policy.seed for policy in policies]}")
 
 
 def save_policies(policies: list[Policy], folder: str | Path) -> Path:
-    """Policies of one run, one safetensors file per seed, and `policy.json` with all else."""
+    """Save the policies of one run: one safetensors file per seed, and `policy.json` with the rest."""
     folder, first = Path(folder), policies[0]
     for policy in policies:
         write_arrays(folder / f"seed-{policy.seed}.safetensors", flatten(policy.agent, "agent"))
@@ -213,7 +211,7 @@ def save_policies(policies: list[Policy], folder: str | Path) -> Path:
 
 
 class Record(TypedDict):
-    """What policy.json holds."""
+    """The contents of policy.json."""
 
     format: NotRequired[Literal[1]]
     algorithm: str
@@ -227,15 +225,14 @@ class Record(TypedDict):
 def load_policies(folder: str | Path) -> list[Policy]:
     """Every policy of a folder, or of a run directory that has one.
 
-    The folder may come from anyone: what policy.json claims is compared with what the files hold before any of it is
-    read.
+    The folder may come from anyone: policy.json is compared with the headers of the files before any array is read.
     """
     folder = Path(folder)
     if (folder / "policy").is_dir():
         folder = folder / "policy"
     place = folder / "policy.json"
     if not place.is_file():
-        raise WaypostError(f"{folder}: holds no policy.json; give a run directory or its policy folder")
+        raise WaypostError(f"{folder}: has no policy.json; give a run directory or its policy folder")
     record = read_record(place, Record)
     try:
         chosen = algorithm(record["algorithm"])
@@ -247,25 +244,25 @@ def load_policies(folder: str | Path) -> list[Policy]:
         raise WaypostError(f"{place}: not a policy of this version of Waypost ({error})") from None
     for file in files.values():
         if not file.is_file():
-            raise WaypostError(f"{file}: is missing; {place} names its seed")
+            raise WaypostError(f"{file}: is missing, but {place} lists its seed")
     try:
         like = blank(chosen, config, spec, record["missing"])
         check_room(like, len(files))
-    except Exception as error:  # whatever comes of a stranger's numbers while shapes are worked out
+    except Exception as error:  # numbers from a stranger can raise anything while shapes are computed
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise WaypostError(f"{place}: not a policy of this version of Waypost ({reason})") from None
     return [Policy(record["algorithm"], config, spec, _read(like, file), seed, how) for seed, file in files.items()]
 
 
 def _read(like: Agent, file: Path) -> Agent:
-    """The agent of a file that holds just the arrays of `like`, all of them finite."""
+    """The agent of a file, which must hold exactly the arrays of `like`, all finite."""
     _check_header(file)
     with reading(file, "a safetensors file"), safe_open(file, framework="numpy") as header:
         expected, names = flatten_shapes(like, "agent"), set(header.keys())
         strange = sorted(names ^ expected.keys())
         if strange:
             where = "missing from it" if strange[0] in expected else "not part of such an agent"
-            raise WaypostError(f"{file}: {shown(strange[0])} is {where}; it belongs to other settings")
+            raise WaypostError(f"{file}: {shown(strange[0])} is {where}; the file has other settings")
         for name, (shape, kind) in expected.items():
             part = header.get_slice(name)
             if (tuple(part.get_shape()), part.get_dtype()) != (shape, kind):
@@ -274,26 +271,26 @@ def _read(like: Agent, file: Path) -> Agent:
     arrays, _ = read_arrays(file)
     for name, values in arrays.items():
         if not np.isfinite(values).all():
-            raise WaypostError(f"{file}: {name} holds numbers that are NaN or infinite")
+            raise WaypostError(f"{file}: {name} has values that are NaN or infinite")
     return unflatten(like, arrays, "agent")
 
 
 def _check_header(file: Path) -> None:
-    """A header says in its first eight bytes how long it is; that of an agent is short."""
+    """The first eight bytes of a file give the length of its header; that of an agent is short."""
     with reading(file, "a safetensors file"), file.open("rb") as content:
         size = int.from_bytes(content.read(8), "little")
     if size > LARGEST_HEADER:
-        raise WaypostError(f"{file}: its header has {size} bytes, that of an agent {LARGEST_HEADER} or fewer")
+        raise WaypostError(f"{file}: its header has {size} bytes, expected {LARGEST_HEADER} or fewer")
 
 
 def flatten_shapes(like: Any, prefix: str) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Shape and type of each array, as safetensors calls them, by the name it is saved under."""
+    """Shape and type of each array, as safetensors names them, by the name it is saved under."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(like)
     return {prefix + jax.tree_util.keystr(path): (leaf.shape, _KINDS[str(leaf.dtype)]) for path, leaf in leaves}
 
 
 def blank(chosen: type[Algorithm], config: Any, spec: Spec, missing: list[str]) -> Agent:
-    """An agent of these settings with nothing in it: shapes only, and None for the missing parts."""
+    """An agent with these settings as shapes only, with None for the missing parts."""
     agent = jax.eval_shape(lambda: chosen.build(config, spec))
     optional = [name for name, kind in get_type_hints(type(agent)).items() if type(None) in get_args(kind)]
     for part in missing:
@@ -303,5 +300,5 @@ def blank(chosen: type[Algorithm], config: Any, spec: Spec, missing: list[str]) 
 
 
 def missing_parts(agent: Agent) -> list[str]:
-    """Names of the parts this agent was left without."""
+    """Names of the parts this agent does not have."""
     return [part.name for part in fields(agent) if getattr(agent, part.name) is None]

@@ -1,4 +1,4 @@
-"""The JSON records of a run directory, read back: each is checked against what it should hold."""
+"""The JSON records of a run directory, checked against their types when read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from waypost.files import reading
 from waypost.schema import conform
 
 LARGEST = 64 << 20
-"""Bytes of a record; those of a run of thousands of seeds have a hundredth of it."""
+"""The most bytes of a record; a run of thousands of seeds has a hundredth of it."""
 
 Row = TypedDict(
     "Row",
@@ -23,11 +23,11 @@ Row = TypedDict(
         "seed": NotRequired[int],
     },
 )
-"""The measures of one seed, or of all in one statistic."""
+"""The measures of one seed, or a statistic over all."""
 
 
 class Moment(TypedDict):
-    """A row of a table of a training, with more columns beside these."""
+    """A row of a table of a training; there are more columns."""
 
     step: int
     seed: int
@@ -41,18 +41,18 @@ class Stopped(TypedDict):
 
 
 class Alarm(TypedDict):
-    """Something that should not be, seen while it learned."""
+    """Something that looked wrong during a training."""
 
     step: int
     seed: int
     what: str
-    """What it is about: values, losses, weights, policy or validation."""
+    """The kind: values, losses, weights, policy or validation."""
     text: str
-    """One line, with the options that help."""
+    """One line, with the options that may help."""
 
 
 class Result(TypedDict):
-    """What result.json holds; see `waypost.training.runs.result`."""
+    """The contents of result.json; see `waypost.training.runs.result`."""
 
     algorithm: str
     data: str | None
@@ -71,7 +71,7 @@ class Result(TypedDict):
 
 
 class Config(TypedDict):
-    """What config.json holds: the fields of a `Plan`, of which these must be there, and what came with it."""
+    """The contents of config.json: the fields of a `Plan`, of which these are required, and facts about the data."""
 
     algorithm: str
     config: dict[str, Any]
@@ -81,7 +81,7 @@ class Config(TypedDict):
 
 
 class Checkpoint(TypedDict):
-    """What a checkpoint says besides its arrays."""
+    """The contents of a checkpoint besides its arrays."""
 
     step: int
     seconds: float
@@ -92,7 +92,7 @@ class Checkpoint(TypedDict):
 
 
 def read_config(directory: Path) -> dict[str, Any]:
-    """The config.json of a run directory: the plan, which `read_plan` makes of it, and what the data were."""
+    """The config.json of a run directory: the plan, see `read_plan`, and facts about the data."""
     file = directory / "config.json"
     if not file.is_file():
         raise WaypostError(f"{directory}: not a run directory (no config.json)")
@@ -112,15 +112,15 @@ def checkpoint_record(record: Any, path: Path) -> dict[str, Any]:
         raise WaypostError(f"{path}: not a checkpoint of this version of Waypost ({error})") from None
     rows = [*found["metrics"], *found["evaluations"]]
     if not all(value is None or isinstance(value, int | float | str) for row in rows for value in row.values()):
-        raise WaypostError(f"{path}: its tables hold something that is neither a number nor a text")
+        raise WaypostError(f"{path}: its tables hold something that is neither a number nor text")
     return found
 
 
 def read_record(path: Path, kind: Any) -> Any:
-    """A JSON file as a value of this kind; see `conform`."""
+    """A JSON file as a value of this type; see `conform`."""
     with reading(path, "a JSON file"):
         if path.stat().st_size > LARGEST:
-            raise WaypostError(f"{path}: has {path.stat().st_size} bytes; a record has {LARGEST} or fewer")
+            raise WaypostError(f"{path}: has {path.stat().st_size} bytes, expected {LARGEST} or fewer")
         value = json.loads(path.read_text("utf-8"), object_pairs_hook=_once)
     try:
         return conform(value, kind, "")
@@ -129,10 +129,10 @@ def read_record(path: Path, kind: Any) -> Any:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A name that is there twice could mean either."""
+    """Refuse a repeated name, which could mean either value."""
     record: dict[str, Any] = {}
     for name, value in pairs:
         if name in record:
-            raise ValueError(f"{name} is there twice")
+            raise ValueError(f"{name} appears twice")
         record[name] = value
     return record

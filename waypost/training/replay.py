@@ -1,7 +1,7 @@
-"""What a policy would do at every state of recorded data.
+"""What a policy would do in every state of recorded data.
 
-A policy that remembers nothing is asked for all states at once. One that remembers is led through the recorded
-episodes: it sees the recorded states, actions and rewards, and is asked at each state what it would do next.
+A policy without memory acts in all states at once. One with a memory is taken through the recorded episodes: it
+sees the recorded states, actions and rewards, and chooses an action in each state.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from waypost.training.policy import Policy
 from waypost.types import Floats
 
 BLOCK = 8192
-"""States a policy is asked for at once."""
+"""States per batch."""
 TOGETHER = 64
-"""Episodes that are replayed at once."""
+"""Episodes replayed at once."""
 
 
 def candidate(policy: Policy, dataset: Dataset, goal: Sequence[float] | None = None) -> Candidate:
-    """The policy's actions in the states of the data and in those that followed.
+    """The policy's actions in the states of the data and in their next states.
 
-    `goal` is where the task wants it to go, for agents that must be told.
+    `goal` is the goal of the task, for agents that need one.
     """
     where = None if goal is None else jnp.asarray(goal, jnp.float32)
     if jax.tree.leaves(policy.agent.start(1, where)):
@@ -50,7 +50,7 @@ def _learn_of(agent: Agent, memory: Memory, actions: Array, rewards: Array) -> M
 
 def _asked(agent: Agent, observations: Floats) -> Floats:
     blocks = range(0, len(observations), BLOCK)
-    # The last block is filled up, so that one program serves for all.
+    # The last block is padded, so that one program serves all.
     size = min(BLOCK, len(observations))
     found = []
     for first in blocks:
@@ -60,7 +60,7 @@ def _asked(agent: Agent, observations: Floats) -> Floats:
 
 
 def _led(agent: Agent, dataset: Dataset, goal: Array | None) -> tuple[Floats, Floats]:
-    """Episodes of like length go together; one that is over stays at its last row, and nothing of it is kept."""
+    """Episodes of similar length are replayed together; one that has ended stays at its last row, which is dropped."""
     actions, rewards = dataset.require("actions"), dataset.require("rewards")
     here, there = np.zeros_like(actions), np.zeros_like(actions)
     order = np.argsort(dataset.episode_lengths, kind="stable")

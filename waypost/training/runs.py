@@ -1,15 +1,15 @@
-"""What a training gave: in memory, or read back from its run directory.
+"""The result of a training: in memory, or read back from its run directory.
 
 A run directory holds
-    config.json       what was asked for: enough to do it again
+    config.json       the plan: enough to train again
     metrics.csv       training metrics, one row per seed and chunk
     evaluations.csv   one row per seed and evaluation
     checkpoint/       everything the training needs to continue: state.safetensors is the last checkpoint,
                       previous.safetensors the one before it, in case the last is damaged
     policy/           the agents, one safetensors file per seed, and policy.json
-    best/             the same of the agents that were best on the way, where that was asked for
-    report.html       what it learned, as one page
-    result.json       the outcome; its presence says the run is finished
+    best/             the same for the agents with the lowest loss so far, with --keep-best
+    report.html       the results as one page
+    result.json       the outcome; a run that has it is finished
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from waypost.types import Count
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Run(Summarised):
-    """What a training gave."""
+    """The result of a training."""
 
     plan: Plan[Any]
     result: dict[str, Any]
@@ -52,7 +52,7 @@ class Run(Summarised):
     """Rows of evaluations.csv."""
     directory: Path | None = None
     shown: Shown | None = None
-    """Some recorded episodes for its page; None where there is a simulator, or it was read back."""
+    """Some recorded episodes for its page; None if there is a simulator, or if the run was read back."""
 
     @property
     def policy(self) -> Policy:
@@ -60,9 +60,9 @@ class Run(Summarised):
         return self.policies[0]
 
     def report(self, out: str | Path | None = None) -> Path:
-        """Write the page about it; by default as report.html of its directory."""
+        """Write the page of the run; by default report.html in its directory."""
         if out is None and self.directory is None:
-            raise WaypostError("the run has no directory; name a file for its report")
+            raise WaypostError("the run has no directory; give a file for its report")
         return write_page(self, Path(out) if out is not None else Path(str(self.directory)) / "report.html")
 
     def summary(self) -> Summary:
@@ -81,11 +81,11 @@ class Run(Summarised):
 
 
 def _no_page(run: Run, path: Path) -> Path:
-    raise WaypostError("nobody can write the page of a run: import waypost")
+    raise WaypostError("waypost.report is not loaded, which writes the page of a run: import waypost")
 
 
 write_page: Callable[[Run, Path], Path] = _no_page
-"""Writes the page about a run. `waypost.report`, which knows how, stands to the right of this room and sets it."""
+"""Writes the page of a run. Set by `waypost.report`, a layer to the right of this one."""
 
 
 def load_run(directory: str | Path) -> Run:
@@ -110,14 +110,14 @@ def evaluate(
 ) -> dict[str, Any]:
     """Evaluate the agents of a run, a run directory or a policy; the result has the schema of result.json.
 
-    The task, the number of episodes, their seed and the workers are those of the run unless named. `env` may also be a
+    The task, the number of episodes, their seed and the workers default to those of the run. `env` may also be a
     function or class that makes an environment; parts of a Dict observation are put in the order of the agent's
-    columns where the names agree. Nothing is written.
+    columns if the names agree. Nothing is written.
     """
     keep_programs()
     planned = None
     if not isinstance(subject, Run | Policy | str | Path):
-        raise WaypostError(f"a run, its directory or a policy can be evaluated, got {shown(subject)}")
+        raise WaypostError(f"expected a run, its directory or a policy to evaluate, got {shown(subject)}")
     if isinstance(subject, str | Path):
         planned, policies = read_plan(Path(subject)), load_policies(subject)
     elif isinstance(subject, Run):
@@ -126,7 +126,7 @@ def evaluate(
         policies = [subject]
     name = env or (planned.task if planned else None)
     if name is None:
-        raise WaypostError("no task to evaluate on: name one with --env (in Python: env=...)")
+        raise WaypostError("no task to evaluate on; name one with --env (in Python: env=...)")
     spec = policies[0].spec
     task = replace(find_task(name), names=spec.names_in_time, action_names=spec.action_names)
     given = {"episodes": episodes, "seed": seed, "workers": workers}
@@ -155,7 +155,7 @@ def result(
     per_seed: list[dict[str, Any]],
     seconds: float,
 ) -> dict[str, Any]:
-    """The outcome of a training or an evaluation, in the one schema of result.json and `--json`."""
+    """The outcome of a training or an evaluation, as in result.json and `--json`."""
     summaries = {measure: summarise([each[measure] for each in per_seed]) for measure in MEASURES}
     return {
         "algorithm": algorithm,
@@ -174,7 +174,7 @@ def result(
 
 
 def last_evaluations(evaluations: list[dict[str, Any]], planned: Plan[Any]) -> list[dict[str, Any]]:
-    """For each seed the mean over the last evaluations the protocol counts; None where there was no simulator."""
+    """For each seed the mean over the last evaluations that the protocol counts; None without a simulator."""
     per_seed = []
     for seed in planned.seeds:
         rows = [row for row in evaluations if row["seed"] == seed][-planned.evaluation.last :]
@@ -187,7 +187,7 @@ def last_evaluations(evaluations: list[dict[str, Any]], planned: Plan[Any]) -> l
 
 
 def last_losses(metrics: list[dict[str, Any]]) -> dict[int, dict[str, float]]:
-    """The last number of each seed in every column of losses, those on held-out episodes among them."""
+    """Each seed's last value of every loss, held-out losses included."""
     last: dict[int, dict[str, float]] = {}
     for row in metrics:
         losses = {name: value for name, value in row.items() if name.endswith("_loss") and value is not None}

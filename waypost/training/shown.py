@@ -1,4 +1,4 @@
-"""Some recorded episodes for the page of a run without a simulator: what was done, beside what its policy would do."""
+"""Recorded episodes for the page of a run without a simulator: the recorded actions beside the policy's."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from waypost.training.plan import Plan
 from waypost.types import Convention
 
 ROWS = 4_000
-"""About so many in all."""
+"""Approximate number of rows in all."""
 LONGEST = 500
-"""Rows of an episode; of a longer one only the beginning is shown."""
+"""Rows of an episode; a longer one is cut."""
 SCALED: tuple[Convention, ...] = ("recorded", "standard", "return-range")
 """Conventions that only change the unit of the rewards."""
 
@@ -28,28 +28,28 @@ class Picked:
     """An episode to look at closely."""
 
     words: str
-    """Which one it is: a good episode, ..."""
+    """What it is: a good episode, ..."""
     place: int
-    """Its number among those that are shown."""
+    """Its index among the episodes shown."""
     earned: float | None
-    """Its whole return as recorded, where the rewards were only scaled, else as learned from."""
+    """Its return as recorded, if the rewards were only scaled; otherwise as learned from."""
 
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """Some of the episodes, held-out ones where there are some."""
+    """Some of the episodes, held-out ones if there are any."""
 
     dataset: Dataset
-    """With the rewards that were learned from."""
+    """With the rewards used for learning."""
     picked: tuple[Picked, ...]
-    """A good one, a typical one and a bad one, or three of them where there are no rewards."""
+    """A good one, a typical one and a bad one; any three if there are no rewards."""
     held_out: bool
     scale: float | None
-    """What those rewards must be divided by to get the recorded ones; None if that is not all."""
+    """Divide the rewards by this to get the recorded ones; None if they differ in more than scale."""
 
 
 def reward_scale(recorded: Dataset, learned: Dataset, convention: Convention) -> float | None:
-    """By what the recorded rewards were multiplied; None where more was done to them, or there are none."""
+    """The factor the recorded rewards were multiplied by; None if they changed in other ways, or there are none."""
     if convention not in SCALED or recorded.rewards is None or learned.rewards is None:
         return None
     before, after = in_memory(recorded.rewards), in_memory(learned.rewards)
@@ -61,11 +61,11 @@ def some_episodes(dataset: Dataset, held_out: bool, scale: float | None) -> Show
     """A good, a typical and a bad episode, and others at random."""
     count, lengths = len(dataset.episode_starts), dataset.episode_lengths
     returns = None if dataset.rewards is None else dataset.episode_returns
-    # A short piece that was cut off earned little or lost little, which says nothing about how good it was.
+    # A short piece that was cut off has a small return, which says nothing about how good it was.
     ended = dataset.terminals[dataset.episode_starts + lengths - 1]
     whole = np.flatnonzero(ended | (lengths >= np.median(lengths) / 2))
     order = whole if returns is None else whole[np.argsort(-returns[whole], kind="stable")]
-    words = ("an early episode", "one of the middle", "a late one")
+    words = ("an early episode", "a middle one", "a late one")
     if returns is not None:
         words = ("a good episode", "a typical one", "a bad one")
     # A tenth from either end: the very best and the very worst are often accidents.
@@ -87,7 +87,7 @@ def some_episodes(dataset: Dataset, held_out: bool, scale: float | None) -> Show
 
 
 def shown_again(planned: Plan[Any]) -> Shown:
-    """The same for a run that was read back: from its data, if they are still there."""
+    """The same for a run that was read back, if its data are still there."""
     recorded, streamed = obtain(planned.data, planned.columns, planned.stream, lambda: None, None, planned.pipeline)
     learned = learning_rewards(recorded, planned.convention, getattr(planned.config, "discount", 0.99))
     scale = reward_scale(recorded, learned, planned.convention)

@@ -1,7 +1,7 @@
-"""How much processor time an update takes: measured before a training, and during one.
+"""The processor time of an update: measured before a training, and during one.
 
-Processor seconds are counted over all threads of the process, so other work on the machine hardly changes them. Always
-the median of several chunks counts: neither compilation nor an evaluation beside a chunk is part of it.
+Processor seconds are counted over all threads of the process, so other work on the machine hardly changes them. The
+median of several chunks counts, so compilation and evaluations are not included.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from waypost.training.loop import Learner
 from waypost.training.plan import Plan
 
 CHUNK, CHUNKS = 50, 10
-"""Updates that are measured together, and how often."""
+"""Updates per measurement, and number of measurements."""
 ENOUGH_SECONDS = 10.0
-"""Slow updates are measured no longer than this, but three times at least."""
+"""Slow updates are measured no longer than this, but at least three times."""
 
 
 def measure(planned: Plan[Any], dataset: Dataset) -> dict[str, float]:
     """Processor seconds of an update of each stage, on one core."""
     if hasattr(os, "sched_getaffinity") and cores() > 1:
         raise WaypostError(
-            f"the speed of a training is measured on one core, this process has {cores()}: begin with `taskset -c 0`"
+            f"the speed of a training is measured on one core, this process has {cores()}: start it with `taskset -c 0`"
         )
     keep_programs()
     chosen = able(dataset, planned.algorithm).load()
@@ -74,15 +74,15 @@ class Stopwatch(Callback):
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the training began."""
+        """Seconds since the training started."""
         return round(time.monotonic() - self._begun, 3)
 
     @property
     def seconds(self) -> float | None:
-        """Of all updates, those made before a resumption included; None if none were made."""
+        """Of all updates, including those before a resumption; None if there were none."""
         total = 0.0
         for chunks in self._chunks.values():
-            # Of two the one that was not compiled.
+            # Of two chunks, the one without compilation.
             middle = sorted(seconds / updates for updates, seconds in chunks)[(len(chunks) - 1) // 2]
             total += middle * sum(updates for updates, _ in chunks)
         return round(total / self._share, 1) if self._chunks else None

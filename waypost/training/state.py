@@ -1,9 +1,9 @@
 """The state of a training on disk: its last two checkpoints.
 
-A new checkpoint replaces the last one, which stays as the one before it until the next: they take twice the room of
-one, and at any moment at least one is whole. Training depends on the step alone, so it ends with the same bits
-whichever it continues from. Checkpoints of older versions know neither their run nor a checksum, and are taken as
-they are.
+A new checkpoint replaces the last one, which is kept as the previous one: they take twice the space of one, and at any
+moment at least one is intact. Training depends on the step alone, so it ends with the same bits whichever one it
+continues from. Checkpoints of older versions have neither the identity of their run nor a checksum, and are not
+checked.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ State = tuple[dict[str, np.ndarray], dict[str, Any]]
 
 
 def identity(config: dict[str, Any]) -> str:
-    """What tells a run from others: its plan and its data, as config.json has them."""
+    """Tells a run from others: a hash of its plan and its data in config.json."""
     told = {name: value for name, value in config.items() if name != "waypost"}
     return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=16).hexdigest()
 
@@ -37,7 +37,7 @@ def save_state(directory: Path, arrays: dict[str, np.ndarray], record: dict[str,
 
 
 def load_state(directory: Path, run: str, note: Callable[[str], None]) -> State | None:
-    """The last checkpoint of the run with that identity; the one before it, with a note, if the last is damaged.
+    """The last checkpoint of the run with this identity; the previous one, with a note, if the last is damaged.
 
     None if there is none yet.
     """
@@ -52,33 +52,33 @@ def load_state(directory: Path, run: str, note: Callable[[str], None]) -> State 
         try:
             arrays, record = _read(previous, run)
         except DamagedFile as other:
-            raise DamagedFile(f"{damage}; so is the checkpoint before it: {other}") from None
-        note(f"warning: {damage}; continuing from the checkpoint before it, of step {record['step']}")
-    # At the next save the last becomes the one before: were it damaged, there would be no whole one for a moment.
+            raise DamagedFile(f"{damage}; so is the previous checkpoint: {other}") from None
+        note(f"warning: {damage}; continuing from the previous checkpoint, of step {record['step']}")
+    # The next save makes the last one the previous: if it were damaged, no intact one would exist for a moment.
     write_bytes(last, previous.read_bytes())
     return arrays, record
 
 
 def last_arrays(directory: Path, run: str) -> dict[str, np.ndarray]:
-    """The arrays of the last checkpoint of a run that is only read."""
+    """The arrays of the last checkpoint of a run, read only."""
     if not (directory / CHECKPOINT).is_file():
-        raise WaypostError(f"{directory}: has no checkpoint to continue from; give the directory of a run")
+        raise WaypostError(f"{directory}: has no checkpoint to continue from; give a run directory")
     return _read(directory / CHECKPOINT, run)[0]
 
 
 def load_tables(directory: Path, run: str) -> dict[str, Any]:
-    """What the last checkpoint of a finished run says: its metrics and evaluations."""
+    """The record of the last checkpoint of a finished run: its metrics and evaluations."""
     try:
         return _read(directory / CHECKPOINT, run)[1]
     except DamagedFile as damage:
         record = _same_tables(directory, run)
         if record is None:
-            raise DamagedFile(f"{damage}; metrics.csv, evaluations.csv and the policies are still there") from None
+            raise DamagedFile(f"{damage}; metrics.csv, evaluations.csv and the policies are intact") from None
         return record
 
 
 def _same_tables(directory: Path, run: str) -> dict[str, Any] | None:
-    """What the checkpoint before the last says, if it is of the last step, too, as metrics.csv shows."""
+    """The record of the previous checkpoint, if it is of the last step too, as metrics.csv shows."""
     try:
         record = _read(directory / PREVIOUS, run)[1]
         with reading(directory / "metrics.csv", "a table"):

@@ -1,4 +1,4 @@
-"""A training that ends when it no longer gets better."""
+"""Early stopping."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from waypost.training.callbacks import Callback
 
 
 class EarlyStopping(Callback):
-    """Ends a training once a measure has not improved `patience` times in a row.
+    """Ends a training once a measure has not improved for `patience` rows.
 
     measure   a column of metrics.csv or evaluations.csv: "score", "return", "success_rate", "value_loss", ...; its mean
               over the seeds counts
-    patience  how many rows without an improvement are too many
+    patience  rows without an improvement before it stops
     better    "higher" or "lower"
-    least     how much better counts as better
+    least     the smallest change that counts as an improvement
 
-    A run that is resumed counts from there.
+    A resumed run counts again from where it resumes.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""Numbers of a training in the tools people watch trainings with: TensorBoard, W&B, trackio.
+"""Sends the numbers of a training to tracking tools: TensorBoard, W&B, trackio.
 
-A number has the name it has in the run directory: metrics/value_loss is the column value_loss of metrics.csv,
-evaluations/score the column score of evaluations.csv. Where several seeds are trained, /seed-3 comes after it.
+A number has the same name as in the run directory: metrics/value_loss is the column value_loss of metrics.csv,
+evaluations/score the column score of evaluations.csv. With several seeds, /seed-3 is appended.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from waypost.training.plan import Plan
 
 Kind = Literal["tensorboard", "wandb", "trackio"]
 PROJECT = "waypost"
-"""What the project of all runs is called."""
+"""The project name of all runs."""
 
 
 class Sink(Protocol):
-    """Where numbers go."""
+    """Receives numbers."""
 
     def log(self, values: dict[str, float], step: int) -> None: ...
 
@@ -36,7 +36,7 @@ class TensorBoard:
 
     def __init__(self, run: Path, settings: dict[str, Any], done: int):
         module = require("tensorboardX", "tensorboard", "tracking with TensorBoard")
-        # What was written after the checkpoint a run continues from is not shown.
+        # Entries after the checkpoint a run continues from are hidden.
         self.writer = module.SummaryWriter(str(run / "tensorboard"), purge_step=done + 1 if done else None)
 
     def log(self, values: dict[str, float], step: int) -> None:
@@ -48,7 +48,7 @@ class TensorBoard:
 
 
 class Trackio:
-    """A local file of trackio's: `trackio show --project waypost`. Nothing leaves the machine."""
+    """A local database of trackio: `trackio show --project waypost`. Nothing leaves the machine."""
 
     def __init__(self, run: Path, settings: dict[str, Any], done: int):
         self.module = require("trackio", "trackio", "tracking with trackio")
@@ -68,11 +68,11 @@ class Trackio:
 
     def close(self) -> None:
         with _stdout_kept():
-            self.module.finish()  # the run's own would be done once more when Python ends, on stdout
+            self.module.finish()  # the run's own would be called again when Python exits, on stdout
 
 
 class Wandb:
-    """W&B as it is set up on this machine; WANDB_MODE=offline keeps everything here."""
+    """W&B as configured on this machine; WANDB_MODE=offline keeps everything local."""
 
     def __init__(self, run: Path, settings: dict[str, Any], done: int):
         module = require("wandb", "wandb", "tracking with W&B")
@@ -81,7 +81,7 @@ class Wandb:
             self.run = module.init(
                 project=PROJECT, name=run.name, id=place, resume="allow", config=settings, dir=str(run)
             )
-            # An evaluation is ready after later steps have been logged, which W&B's own counter does not allow.
+            # An evaluation may finish after later steps were logged, which W&B's own counter does not allow.
             self.run.define_metric("step")
             self.run.define_metric("*", step_metric="step")
 
@@ -102,7 +102,7 @@ MODULES = {"tensorboard": "tensorboardX", "wandb": "wandb", "trackio": "trackio"
 
 
 class Tracking(Callback):
-    """Sends every number of a training to one of these tools.
+    """Sends every number of a training to a tracking tool.
 
     kind   "tensorboard", "wandb" or "trackio"
     run    the run directory; its last part is the run's name
@@ -110,8 +110,8 @@ class Tracking(Callback):
 
     def __init__(self, kind: Kind, run: str | Path):
         if kind not in SINKS:
-            raise WaypostError(f"nothing tracks with {kind!r}; there are: {', '.join(SINKS)}")
-        # Now, not after minutes of reading data.
+            raise WaypostError(f"tracking must be one of {', '.join(SINKS)}, got {kind!r}")
+        # Checked now, not after minutes of reading data.
         require(MODULES[kind], kind, f"tracking with {kind}")
         self.kind, self.run = kind, Path(run)
         self.sink: Sink | None = None
@@ -142,6 +142,6 @@ class Tracking(Callback):
 
 @contextmanager
 def _stdout_kept() -> Iterator[None]:
-    """What libraries print goes to stderr: stdout is for programs."""
+    """Send what libraries print to stderr: stdout is for results."""
     with redirect_stdout(sys.stderr):
         yield

@@ -1,6 +1,6 @@
 """A training from data to result, in memory or in a run directory.
 
-The tables and the policy of a run directory are views of its checkpoint: whenever the process dies, the checkpoint
+The tables and the policy of a run directory are derived from its checkpoint: if the process dies, the checkpoint
 alone decides where the training continues, and the final weights are bit-identical to an uninterrupted run.
 """
 
@@ -68,11 +68,11 @@ def execute(
             return _Training(planned, data, None, callback).run()
     directory = Path(out)
     with ExitStack() as claims:
-        # What is finished does not change any more: it is read without a claim, also from a disk that is read only.
+        # A finished run no longer changes: it is read without a claim, so a read-only disk works too.
         finished = _finished(planned, directory, callback) if resume else None
         if finished is not None:
             return finished
-        # A directory that is there is claimed first; a new one is made only once nothing can be wrong any more.
+        # An existing directory is claimed first; a new one is made only once nothing can go wrong any more.
         claim = claims.enter_context(claimed(directory, resume)) if directory.exists() else None
         claims.enter_context(enough_memory(planned.data))
         training = _Training(planned, data, directory, callback)
@@ -86,7 +86,7 @@ def execute(
 
 
 def _finished(planned: Plan[Any], directory: Path, callback: Callback) -> Run | None:
-    """The run of a directory, if it is finished; it must be the one that was planned."""
+    """The run of a directory, if it is finished; it must have the given plan."""
     with blaming_the_directory():
         if not (directory / "result.json").is_file():
             return None
@@ -96,7 +96,7 @@ def _finished(planned: Plan[Any], directory: Path, callback: Callback) -> Run | 
 
 
 class _Training:
-    """One training under way."""
+    """A training in progress."""
 
     def __init__(self, planned: Plan[Any], data: str | Path | Dataset, directory: Path | None, callback: Callback):
         self.plan, self.directory, self.callback = planned, directory, callback
@@ -111,7 +111,7 @@ class _Training:
         self.reading = dataset.reading
         self.fingerprint = dataset.fingerprint()
         chosen = able(dataset, planned.algorithm, self.streamed).load()
-        # Rewards are rewritten for the whole set: that takes all of its returns, and a window has only some.
+        # Rewards are rewritten for the whole data set: this takes all returns, and a window has only some.
         rewarded = learning_rewards(dataset, planned.convention, getattr(planned.config, "discount", 0.99))
         scale = reward_scale(dataset, rewarded, planned.convention)
         columns, self.spec = self._columns(chosen, rewarded, scale)
@@ -129,7 +129,7 @@ class _Training:
         check_steps(self.algorithm, planned.log_every)
         parts = donor.agent if donor and not self.warm else None
         self.learner = Learner(self.algorithm, columns, planned.seeds, parts)
-        del columns  # they lie on the device now, or in a file
+        del columns  # they are on the device now, or in a file
         self.validation = HeldOut(self.algorithm, self.held_out) if self.held_out else None
         if self.warm:
             begin_with(self.learner, planned)
@@ -157,14 +157,14 @@ class _Training:
             self.callback = Callbacks(callback, self.stalled)
 
     def _stream_choice(self) -> Choice:
-        """What was asked for; a run that has begun continues as it began, however much memory there is today."""
+        """The requested choice; a resumed run continues as it started, whatever the free memory."""
         if self.directory is None or not (self.directory / "config.json").is_file():
             return self.plan.stream
         with blaming_the_directory():
             return "always" if read_config(self.directory).get("streamed", False) else "never"
 
     def _columns(self, chosen: type[Algorithm], dataset: Dataset, scale: float | None) -> tuple[Arrays | Stream, Spec]:
-        """What the learner draws from, and what its agents must know of it."""
+        """What the learner draws from, and the spec of its agents."""
         config = self.plan.config
         dataset, held = split(dataset, self.plan.hold_out, self.streamed)
         self.held_out = None if held is None else chosen.prepare(config, held)[0]
@@ -191,7 +191,7 @@ class _Training:
         self.callback.start(self.plan, total, self.learner.step)
         with signals() as stopped:
             try:
-                # A run that ended while it was evaluated does that first.
+                # A run that was interrupted during an evaluation repeats it first.
                 self._evaluate()
                 first = 0
                 for stage in stages:
@@ -205,13 +205,13 @@ class _Training:
                         if not stop and not ended:
                             self._ask_callback(stage)
                         pause = self.learner.step < total and self.callback.wants_pause(self.learner.step)
-                        if pause:  # what paused is looked at
+                        if pause:  # a paused run is looked at, so its evaluation must be there
                             self._take_evaluation(wait=True)
                         if due or ended or stop or pause or time.monotonic() - last_saved > CHECKPOINT_SECONDS:
                             self.seconds = time.monotonic() - begun
                             self.save()
                             last_saved = time.monotonic()
-                        if due and cores() == 1:  # side by side they would only take turns
+                        if due and cores() == 1:  # on one core they would only take turns
                             self._take_evaluation(wait=True)
                         if pause and self.directory is not None:
                             save_policies(self._policies(), self.directory / "policy")
@@ -228,19 +228,19 @@ class _Training:
         return self._finish()
 
     def _steps(self, stage: Stage, inside: int) -> int:
-        """Updates from here, so far inside the stage, to the next row of metrics, evaluation or end."""
+        """Updates from here to the next row of metrics, evaluation or end of the stage."""
         evaluates = self.beside is not None and stage is self.algorithm.stages[-1]
         every = self.plan.evaluation.every if evaluates else 0
         return min(_until(inside, self.plan.log_every), _until(inside, every), stage.steps - inside)
 
     def _due(self) -> bool:
-        """Whether an evaluation belongs to this step; only the last stage is evaluated."""
+        """Whether an evaluation is due at this step; only the last stage is evaluated."""
         *earlier, last = self.algorithm.stages
         inside, every = self.learner.step - sum(stage.steps for stage in earlier), self.plan.evaluation.every
         return inside > 0 and (inside == last.steps or (every > 0 and inside % every == 0))
 
     def _evaluate(self, last: bool = False) -> bool:
-        """Begin the evaluation of this step where one is due and not there yet, once the one before is through."""
+        """Start the evaluation of this step if one is due and not there yet, after the previous one has finished."""
         done = any(row["step"] == self.learner.step for row in self.evaluations)
         if self.beside is None or done or not (last or self._due()):
             return False
@@ -255,7 +255,7 @@ class _Training:
             self.callback.evaluated(rows[0]["step"], rows)
 
     def _ask_callback(self, stage: Stage) -> None:
-        """End here if a callback wants that, after an evaluation of what there is."""
+        """Stop here if a callback asks for it, after an evaluation."""
         if not self.callback.may_stop:
             return
         self._take_evaluation(wait=True)
@@ -263,7 +263,7 @@ class _Training:
             self._evaluate(last=True)
 
     def _stop(self, reason: str) -> bool:
-        """End here if there is a reason."""
+        """Stop here if there is a reason."""
         if reason:
             self.stopped = {"step": self.learner.step, "reason": reason}
             self.callback.note(f"stopped at step {self.learner.step}: {reason}")
@@ -287,7 +287,7 @@ class _Training:
     # -- the directory --------------------------------------------------------------------------
 
     def open(self, claim: Claim) -> None:
-        """Begin the directory, or go back to its last checkpoint."""
+        """Start the directory, or go back to its last checkpoint."""
         self.claim, directory = claim, claim.directory
         file = directory / "config.json"
         config = {"waypost": version("waypost"), **self.plan.to_json()}
@@ -296,7 +296,7 @@ class _Training:
             if file.is_file():
                 config = same_plan(self.plan, directory)
                 if config.get("fingerprint") != self.fingerprint:
-                    raise WaypostError(f"{directory}: {self.plan.data} has changed since this run began")
+                    raise WaypostError(f"{directory}: {self.plan.data} has changed since the run started")
             else:
                 write_json(file, config)
             self.identity = identity(config)
@@ -308,7 +308,7 @@ class _Training:
         try:
             self.learner.restore(arrays)
         except (KeyError, TypeError, ValueError, WaypostError) as error:
-            raise WaypostError(f"{self.directory}: its checkpoint is not one of this run ({error})") from None
+            raise WaypostError(f"{self.directory}: its checkpoint does not belong to this run ({error})") from None
         self.metrics, self.evaluations, self.seconds = record["metrics"], record["evaluations"], record["seconds"]
         self.alarms.raised += record.get("alarms", [])
         self.saved = self.learner.step
@@ -319,7 +319,7 @@ class _Training:
 
     @contextmanager
     def _saying_what_is_saved(self) -> Iterator[None]:
-        """After an error of the disk, what is not lost."""
+        """Add to a disk error what was saved before it."""
         try:
             yield
         except OSError as error:
@@ -332,8 +332,8 @@ class _Training:
     def save(self) -> None:
         """Write the checkpoint, then the tables that mirror it.
 
-        An evaluation under way may be missing from a checkpoint only if it is that of the checkpoint's own step: then
-        the agents in it can be evaluated again.
+        Only an evaluation of the checkpoint's own step may be missing from it: the agents it holds can then be
+        evaluated again.
         """
         if not self._due():
             self._take_evaluation(wait=True)
@@ -356,7 +356,7 @@ class _Training:
             write_text(self.directory / "evaluations.csv", table(["step", "seed", *MEASURES], self.evaluations))
 
     def _policies(self) -> list[Policy]:
-        """The agents as they are now."""
+        """The current agents."""
         plan, agents = self.plan, zip(self.plan.seeds, self.learner.agents, strict=True)
         return [Policy(plan.algorithm, plan.config, self.spec, agent, seed, self.reading) for seed, agent in agents]
 
@@ -383,7 +383,7 @@ class _Training:
 
 
 def _until(step: int, every: int) -> int:
-    """Steps from here to the next multiple; far away if there is none."""
+    """Steps from here to the next multiple; a large number if there is none."""
     return every - step % every if every else 2**31
 
 

@@ -1,4 +1,4 @@
-"""Episodes that are held out of a training: the same losses on them, and the agents that were best by these."""
+"""Held-out episodes of a training: the losses on them, and the agents with the lowest of these."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from waypost.training.policy import Policy, load_policies, save_policies
 from waypost.training.stopping import EarlyStopping
 
 ROWS = 2048
-"""Rows the losses are taken on, or those of one batch if it has more; the same each time."""
+"""Rows on which the losses are computed, at least one batch; the same each time."""
 PREFIX = "held_out_"
 BEST = "best"
 """The folder of the best agents in a run directory."""
 
 
 def split(dataset: Dataset, share: float, streamed: bool) -> tuple[Dataset, Dataset | None]:
-    """What is learned from, and what is held out: the same episodes for every training on these data."""
+    """The data to learn from and the held-out data: the same episodes for every training on these data."""
     if not share:
         return dataset, None
     if streamed:
-        raise WaypostError(f"{dataset.name}: data that are streamed cannot be split; hold out a file of its own")
+        raise WaypostError(f"{dataset.name}: streamed data cannot be split; hold out a file of its own")
     return dataset.split(share)
 
 
 class HeldOut:
-    """Losses on held-out rows: an algorithm's own update is computed, and what it would change is dropped."""
+    """Losses on held-out rows: the algorithm's own update is computed, and its changes are dropped."""
 
     def __init__(self, algorithm: Algorithm, columns: Arrays):
         self.algorithm, self._columns = algorithm, columns
@@ -44,7 +44,7 @@ class HeldOut:
         self._program = lru_cache(maxsize=None)(self._compiled)
 
     def names(self, learned: list[str]) -> list[str]:
-        """What the losses among these metrics are called here."""
+        """The names of the held-out versions of these metrics' losses."""
         return [PREFIX + name for name in learned if name.endswith("_loss")]
 
     def measure(self, stage: Stage, learner: Learner) -> dict[str, np.ndarray]:
@@ -72,9 +72,9 @@ class HeldOut:
 
 
 class Stalled(EarlyStopping):
-    """Ends a training once a held-out loss has not fallen so many rows in a row.
+    """Ends a training once a held-out loss has not fallen for `patience` rows.
 
-    Only the last stage counts: an agent that misses parts would be of no use.
+    Only the last stage counts: an agent without all its parts would be of no use.
     """
 
     def __init__(self, column: str, patience: int, stage: str, known: list[str]):
@@ -89,16 +89,16 @@ class Stalled(EarlyStopping):
             super().logged(step, rows)
 
     def recall(self, metrics: list[dict[str, Any]]) -> None:
-        """Take note of the rows that a run had before it was resumed."""
+        """Count the rows of a run from before it was resumed."""
         for step, rows in groupby(metrics, key=lambda row: row["step"]):
             self.logged(step, list(rows))
 
     def evaluated(self, step: int, rows: list[dict[str, Any]]) -> None:
-        """Losses are no part of an evaluation."""
+        """Evaluations do not hold losses."""
 
 
 class Best:
-    """The agents with the lowest of a column of metrics.csv, kept in RUN/best while the training goes on."""
+    """The agents with the lowest value of a column of metrics.csv, kept in RUN/best during the training."""
 
     def __init__(self, column: str, known: list[str], directory: Path | None):
         if directory is None:
@@ -109,7 +109,7 @@ class Best:
         self._kept: dict[int, Policy] = {}
 
     def look(self, earlier: list[dict[str, Any]], rows: list[dict[str, Any]], policies: Any) -> None:
-        """Keep the agents whose rows are better than all earlier ones; `policies()` gives those of this moment."""
+        """Keep the agents whose rows are better than all earlier ones; `policies()` gives the current ones."""
         lowest = {row["seed"]: row[self.column] for row in best_rows(earlier, self.column)}
         better = {
             row["seed"]
@@ -129,7 +129,7 @@ class Best:
 
 
 def best_rows(metrics: list[dict[str, Any]], column: str) -> list[dict[str, Any]]:
-    """For each seed the row with the lowest value, the first of equals."""
+    """The row with the lowest value for each seed, the first if there are several."""
     lowest: dict[int, dict[str, Any]] = {}
     for row in metrics:
         value = row.get(column)

@@ -32,5 +32,5 @@ def test_algorithms_are_ranked_by_held_out_episodes(tmp_path: Path, monkeypatch:
     assert "it learns only continuous ones" in by_name["td3bc"].note
     write_comparison(found, tmp_path / "out")
     page = (tmp_path / "out" / "compare.html").read_text()
-    assert "judged by held-out episodes" in page
+    assert "estimated on held-out episodes" in page
     assert page.count("<svg") == 1

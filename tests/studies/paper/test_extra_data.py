@@ -138,8 +138,8 @@ def test_the_papers_order_is_recognised(scored: Any, tmp_path: Path) -> None:
     folder = tmp_path / "extra-data"
     text = " ".join((folder / "extra-data.md").read_text().split())
     assert text.count("The mix is ahead of the best other scheme, POR more, as in the paper.") == 2
-    assert text.count("The paper says 99 for the mix.") == 1
-    assert text.count("the mix is the same, seed by seed") == 2
+    assert text.count("The paper reports 99 for the mix.") == 1
+    assert text.count("the mix has the same scores for every seed") == 2
     table = [(row["data"], row["algorithm"], row["scheme"]) for row in rows(folder, "extra-data")]
     schemes = [("POR", s) for s in (MAIN, MORE, MIX, FREE)] + [(a, s) for a in ("TD3+BC", "CQL") for s in (MAIN, MORE)]
     assert table == [(data, *each) for data in (HOPPER, "walker2d-medium-replay") for each in schemes]

@@ -95,7 +95,7 @@ def test_a_method_the_paper_has_not_is_drawn_without_an_empty_panel(made: Made, 
     run("table1", tmp_path / "out", results=tmp_path / "kept", minutes=5, data=DATA, algorithms=["waypoint", "bc"])
     text = (tmp_path / "out" / "table1" / "table1.md").read_text()
     assert "Trained and evaluated here." in text
-    assert "Right: as the paper prints them" not in text
+    assert "Right: as printed in the paper" not in text
 
 
 def test_tables_are_made_of_what_is_there(made: Made, tmp_path: Path) -> None:
@@ -241,13 +241,13 @@ def test_a_real_training_by_the_command_line(
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("table1", {"minutes": 5}, "--minutes needs a folder: name it with --results"),
+        ("table1", {"minutes": 5}, "--minutes needs a folder; name it with --results"),
         ("table1", {"read_only": True}, "--read-only needs a folder"),
-        ("table1", {"results": "kept", "minutes": 5, "steps": 3}, "--minutes and --steps both say how long"),
-        ("table1", {"results": "kept", "minutes": 0}, "minutes must be more than 0"),
+        ("table1", {"results": "kept", "minutes": 5, "steps": 3}, "--minutes and --steps both set the length"),
+        ("table1", {"results": "kept", "minutes": 0}, "minutes must be in"),
         ("table1", {"results": "kept", "runs": "runs"}, "choose one"),
         ("table1", {"results": "kept", "read_only": True}, "holds no results"),
-        ("bound", {"results": "kept"}, "bound: looks into the trained agents"),
+        ("bound", {"results": "kept"}, "bound: needs the trained agents"),
         ("stitching", {"minutes": 5}, "stitching: trains nothing"),
     ],
 )

@@ -182,9 +182,9 @@ def test_the_text_says_where_the_result_differs_from_the_claim() -> None:
     row |= {"gain_near": 1.0, "gain_far": 2.25, "updates": 5, "preset_updates": 7}
     ant, hopper = {"data": guide_map.MORE, **row}, {"data": guide_map.LESS, **row, "deviations": 0.1}
     text = " ".join(guide_map._text([ant, hopper], []).split())
-    assert text.count("and so they are") == 2
+    assert text.count("and here they are") == 2
     assert text.count(", 5 updates (the preset has 7), 9 pairs: ") == 2
-    assert text.count("gain 2.25, the near ones 1: what lies beyond the data is worth more, as the paper says") == 2
+    assert text.count("gain 2.25, the near ones 1: goals outside the data are worth more, as the paper says") == 2
     assert "0.2 on antmaze-large-diverse and 0.1 on hopper-medium-replay" in text
     assert text.endswith("and so do we.")
     worse = {**ant, "gain": -1.5, "deviations": -0.2, "gain_far": 0.5}
@@ -198,7 +198,7 @@ def test_the_text_says_where_the_result_differs_from_the_claim() -> None:
         "higher V; on hopper-medium-replay the seeds have 0 to 0.2, and 75% of the goals have the higher V."
     )
     assert "do we" not in guide_map._text([ant], [])
-    assert "nothing lies beyond the data" in guide_map._text([{**ant, "near": 1.0, "gain_far": None}], [])
+    assert "All goals are near" in guide_map._text([{**ant, "near": 1.0, "gain_far": None}], [])
 
 
 def test_a_t_sne_is_made_once_for_the_same_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

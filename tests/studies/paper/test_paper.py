@@ -95,7 +95,7 @@ def test_an_experiment_leaves_its_files_and_joins_the_page(fake: ModuleType, tmp
 
     run("stitching", tmp_path, seeds=3)
     text = (tmp_path / "paper.html").read_text()
-    assert f"2 of {len(EXPERIMENTS)} experiments, 1 of them in the quick form" in text
+    assert f"2 of {len(EXPERIMENTS)} experiments, 1 of them quick" in text
     assert "Tried <strong>2</strong> times, &lt;b&gt;no&lt;/b&gt; tags." in text
     assert text.index('id="stitching"') < text.index('id="fake-one"')
     page = Page(text)
@@ -277,7 +277,7 @@ def test_a_training_goes_on_where_it_stopped_and_is_read_once_finished(fake: Mod
     assert once_more.begun == []
     assert "already finished" in once_more.notes[-1]
     assert (tmp_path / "fake-one" / "scores.csv").read_text() == scores
-    with pytest.raises(WaypostError, match="began with steps = 30, asked for 20"):
+    with pytest.raises(WaypostError, match="was started with steps = 30, got 20"):
         run("fake-one", tmp_path, quick=True)
 
 
@@ -329,10 +329,10 @@ def test_settings_evaluations_and_runs_of_a_comparison_are_taken_over(
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("stich", {}, "no experiment is called 'stich'; choose from stitching"),
+        ("stich", {}, "there is no experiment 'stich'; choose from stitching"),
         ("stitching", {"steps": 5}, "no steps to choose"),
         ("stitching", {"seeds": 0}, "seeds must be at least 1, got 0"),
-        ("stitching", {"evaluation": {"every": 5}}, "no settings, runs and evaluations to choose"),
+        ("stitching", {"evaluation": {"every": 5}}, "settings, runs and evaluations cannot be chosen"),
         ("bound", {"evaluation": {"every": -1}}, "evaluation every must be at least 0, got -1"),
         ("bound", {"settings": "nowhere.toml"}, "nowhere.toml: there is no such file"),
     ],

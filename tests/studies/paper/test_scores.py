@@ -52,7 +52,7 @@ def test_a_rehearsal_is_called_one(made: Any, steps: int, said: bool) -> None:
     """POR's preset for these data has 50 000 updates."""
     words = seeds_and_updates([Score(DATA, "A", (1.0,), (made("por", DATA, [1.0], steps=steps),))])
     assert words.startswith(f"1 seed of {steps} updates")
-    assert ("the scores say nothing yet" in words) == said
+    assert ("the scores mean nothing yet" in words) == said
     assert ("presets have 50000" in words) == (steps < 50_000)
 
 

@@ -61,7 +61,7 @@ def test_another_order_and_a_failure_are_said(trainings: Any, tmp_path: Path) ->
     run("sparse", tmp_path, seeds=2, data=["antmaze-umaze", "antmaze-umaze-diverse", "antmaze-large-play"])
     text = " ".join((tmp_path / "sparse" / "sparse.md").read_text().split())
     assert "POR-sparse is ahead on **0 of 2** (none)" in text
-    assert "the same as in the paper on 1 of 2, and another on the rest" in text
+    assert "the same as in the paper on 1 of 2, and different on the others" in text
     assert (
         "Checked on antmaze-umaze: the seeds do not overlap (POR 60.0 to 61.0 and POR-sparse 40.0 to 41.0); "
         "POR rose from update 50 to 100 (30.2 to 60.5); POR-sparse rose from update 50 to 100 (20.2 to 40.5)." in text

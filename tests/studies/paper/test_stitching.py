@@ -214,4 +214,4 @@ def test_the_text_is_made_of_the_tables(folder: Path) -> None:
     same = sum((r["action"], r["state"], r["state_longest"]) == ("11", "7", "8") for r in draws)
     assert f"Of 20 draws {same} give these numbers" in text
     mean = sum(int(row["action"]) for row in draws) / len(draws)
-    assert f"against {mean:.1f} by action-stitching" in text
+    assert f"against {mean:.1f} for action-stitching" in text

@@ -132,7 +132,7 @@ def test_scores_like_the_papers_are_said_to_be_so(trainings: Any, tmp_path: Path
     assert {"bc", "por", "cql"} <= {name for _, name in asked}
     text = " ".join((tmp_path / "table1" / "table1.md").read_text().split())
     assert "on **10 of 15** data sets" in text
-    assert "by the paper's numbers on 10 of 15" in text
+    assert "in the paper on 10 of 15" in text
     assert "as in the paper." in text
     assert "unlike" not in text
     shown = rows(tmp_path / "table1", "table1")
@@ -158,7 +158,7 @@ def test_other_scores_and_failures_are_said_to_be_so(trainings: Any, tmp_path: P
     run("table1", tmp_path, seeds=2, data=data, algorithms=["por", "dt", "cql", "td3bc"])
     text = " ".join((tmp_path / "table1" / "table1.md").read_text().split())
     assert "on **0 of 1** data sets (1 have a column without a result) (none)" in text
-    assert "POR's mean is 10.5, that of the best other column 20.5" in text
+    assert "POR's mean is 10.5, the best other column's 20.5" in text
     assert "POR is not ahead here, unlike in the paper" in text
     assert "Checked" not in text, "TD3+BC is first in the paper too"
     assert "**2 of 8 trainings gave no result**" in text
@@ -184,7 +184,7 @@ def test_where_nothing_can_be_trained_nothing_is_written(trainings: Any, tmp_pat
     [
         ("table1", {"data": ["hopper"]}, "table1: has no hopper among its data; choose from antmaze-umaze"),
         ("table1", {"algorithms": ["sac"]}, "table1: has no sac among its algorithms; choose from bc, bc10"),
-        ("table1", {"data": ["hopper-medium", "hopper-medium-v2"]}, "something is named twice"),
+        ("table1", {"data": ["hopper-medium", "hopper-medium-v2"]}, "a name appears twice"),
         ("sparse", {"data": ["hopper-medium"]}, "has no hopper-medium among its data"),
         ("sparse", {"algorithms": ["por"]}, "sparse: its algorithms are fixed"),
         ("stitching", {"data": ["hopper-medium"]}, "stitching: its data are fixed"),

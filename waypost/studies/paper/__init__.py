@@ -33,5 +33,5 @@ EXPERIMENTS = {name: _described(name, words) for name, words in _TABLES.items()}
 def experiment(name: str) -> Experiment:
     """The experiment of that name."""
     if name not in EXPERIMENTS:
-        raise WaypostError(f"no experiment is called {name!r}; choose from {', '.join(EXPERIMENTS)}")
+        raise WaypostError(f"there is no experiment {name!r}; choose from {', '.join(EXPERIMENTS)}")
     return EXPERIMENTS[name]

@@ -1,9 +1,9 @@
-"""The ablation of the executor: how large it is, and whether it learns from all data or from the best episodes only.
+"""The ablation of the executor: its size, and whether it learns from all data or from the best episodes only.
 
-The ablation concerns the executor alone. V and guide of each seed are trained once, on all data; then every executor is
-trained by itself (`training="executor"`) and joined to them. The sizes are the paper's 512 and 128, and the 1024 of its
+Only the executor varies. Value and guide of each seed are trained once, on all data; then every executor is trained
+by itself (`training="executor"`) and combined with them. The sizes are the paper's 512 and 128, and the 1024 of its
 table of settings, on all data only. For the best X % of the episodes the paper tries X = 10, 25, 40 and takes the best
-score, here of each data set.
+score; here this is done for each data set.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from waypost.training.runs import Run
 
 SIZES = {"big": 512, "small": 128, "preset": 1024}
 SHARES = (10, 25, 40)
-"""Best episodes the executor may learn from, in per cent."""
+"""Shares of best episodes the executor may learn from, in per cent."""
 
 
 class Variant(NamedTuple):
-    """An executor: its size, and the share of the episodes it sees."""
+    """An executor: its size, and the share of the episodes it learns from."""
 
     size: str
     share: int = 100
@@ -43,7 +43,7 @@ VARIANTS = (*map(Variant, SIZES), *(Variant(size, share) for size in ("big", "sm
 
 
 def executor_data(dataset: Dataset, variant: Variant) -> Dataset:
-    """The rows an executor learns from, without the rewards, for which it has no use; the guide always has all rows."""
+    """The rows an executor learns from, without rewards, which it does not use; the guide always has all rows."""
     if variant.share == 100:
         return dataset.without_rewards()
     return dataset.top(variant.share / 100).named(f"{dataset.name} top {variant.share} %").without_rewards()
@@ -67,7 +67,7 @@ def run(context: Context) -> Outcome:
     found, groups = trainings.require_results(list(scores.values())), grouped(context.data)
     summary = [_summary(group, names, scores, size) for group, names in groups.items() for size in SIZES]
     caption = "Mean scores over the data sets of a group. Partial: the best of the three shares on each data set."
-    learned = "Every training, and how many rows guide and executor learned from."
+    learned = "Every training, and the number of rows guide and executor learned from."
     tables = {"ablation": Table(summary, caption, shown=True), **trainings.training_tables(found, rows, learned)}
     ordered = [name for names in groups.values() for name in names]
     kinds = {f"{SIZES[size]}, all data": (size, "full") for size in SIZES}
@@ -85,9 +85,9 @@ def run(context: Context) -> Outcome:
         {trainings.seeds_and_updates(found, context.minutes)}. V and guide of each seed are the same for every executor
         and learned from all data. {trainings.data_sources(ordered)}""",
         *(_group(group, names, summary, scores) for group, names in groups.items()),
-        """The best of three shares is chosen after the fact, which flatters partial data a little; the paper does so
-        too. Its locomotion means are over 12 data sets, three of them random ones, so only the differences can be
-        compared with ours.""",
+        """The best of three shares is chosen after the fact, which favours partial data a little, as in the paper. The
+        paper's locomotion means are over 12 data sets, three of them random ones, so only differences can be compared
+        with ours.""",
         trainings.failures(found),
     )
     return Outcome(text, {"ablation": drawing}, tables)
@@ -102,14 +102,14 @@ def _train(context: Context, dataset: Dataset, seen: Dataset, variant: Variant) 
         guide = context.donor("por", dataset, label=f"{name}/guide/seed-{seed}", training="guide", **common)
         common |= {"label": f"{name}/executor-{width}-{variant.share}/seed-{seed}", "donor": guide}
         joined = context.train("por", seen, training="executor", executor_hidden=(width, width), **common)
-        if joined.policies:  # those of a folder of results were compared when they were trained
+        if joined.policies:  # runs read from a folder of results were compared when they were trained
             trainings.require_same_parts(joined, guide.run(), "value_part", "guide_part")
         runs.append(joined)
     return runs
 
 
 def _score(scores: Scores, data: str, size: str, amount: str) -> Score:
-    """An executor's score on all data ("full") or the best of the shares ("partial"), none where one of them failed."""
+    """An executor's score on all data ("full") or the best of the shares ("partial"); empty if one of them failed."""
     if amount == "full":
         return scores[data, Variant(size)]
     found = [scores[data, Variant(size, share)] for share in SHARES]
@@ -130,7 +130,7 @@ CLAIMS = {
     "All data against the best episodes, big executor": (("big", "full"), ("big", "partial")),
     "All data against the best episodes, small executor": (("small", "full"), ("small", "partial")),
 }
-"""What the paper compares, and the two executors that say so; by its numbers the first of them is ahead."""
+"""The paper's comparisons, and the two executors of each; in the paper the first one is ahead."""
 
 
 def _group(group: str, data: Sequence[str], summary: Sequence[dict[str, Any]], scores: Scores) -> str:

@@ -1,7 +1,7 @@
 """The paper's benchmark: its 15 data sets, and the scores it prints for them (published.toml).
 
-All published scores are of D4RL's data and environments (suite `d4rl`); what is trained here is evaluated in ours
-(suite `replica`). Same names, other data: levels can be read side by side, but not compared.
+All published scores are for D4RL's data and environments (suite `d4rl`); agents trained here are evaluated in ours
+(suite `replica`). The names are the same, the data are not: levels can be shown side by side, but not compared.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ GROUPS: dict[str, tuple[str, ...]] = {group: tuple(rows) for group, rows in _PRI
 ANT_MAZE = GROUPS["AntMaze"]
 DATA = tuple(name for names in GROUPS.values() for name in names)
 COLUMNS: dict[str, tuple[str, ...]] = {column: tuple(names) for column, names in _PRINTED["columns"].items()}
-"""The columns of Table 1 and ours beside them; of several algorithms the best on each data set counts."""
+"""The columns of Table 1 and ours beside them; with several algorithms, the best on each data set counts."""
 PUBLISHED = tuple(column for column in COLUMNS if column not in _PRINTED["unpublished"])
-"""The columns that the paper has."""
+"""The columns in the paper."""
 NAMES: dict[str, str] = {name: known for names in _PRINTED["columns"].values() for name, known in names.items()}
-"""What the algorithms are called there."""
+"""The algorithms' names in the paper."""
 KINDS: dict[str, str] = _PRINTED["kinds"]
-"""How the paper sorts the columns."""
+"""How the paper groups the columns."""
 
 
 class Published(NamedTuple):
@@ -35,7 +35,7 @@ class Published(NamedTuple):
     mean: float
     std: float | None = None
     by: str | None = None
-    """Which algorithm it is, in a column of several."""
+    """Its algorithm, in a column of several."""
 
 
 def _row(text: str, columns: Iterable[str]) -> dict[str, Published]:
@@ -55,7 +55,7 @@ ABLATION: dict[str, dict[tuple[str, str], float]] = {
     group: {(data, size): mean for data, sizes in table.items() for size, mean in sizes.items()}
     for group, table in _PRINTED["ablation"].items()
 }
-"""The ablation's table: data and size of the executor."""
+"""The ablation's table: by data and size of the executor."""
 
 
 def row_of(name: str) -> str:
@@ -70,7 +70,7 @@ def row_of(name: str) -> str:
 
 
 def grouped(data: Sequence[str]) -> dict[str, list[str]]:
-    """Those of the data sets that are in each group, without groups that have none."""
+    """The given data sets by group, without empty groups."""
     found = {group: [name for name in data if row_of(name) in members] for group, members in GROUPS.items()}
     return {group: names for group, names in found.items() if names}
 

@@ -2,13 +2,13 @@
 
     |pi(s, g(s)) - a*|  <=  l1 + l2 + l3
 
-    l1   (L1 + L2) |g(s) - s'|, how far the guide goes beyond the data
-    l2   |a_g - a*|, how far its aim is from the best
+    l1   (L1 + L2) |g(s) - s'|, how far the guide leaves the data
+    l2   |a_g - a*|, how far its goal is from the best
     l3   |pi(s, s') - a|, the executor's own error
 
-The executor depends neither on V nor on the guide, so each data set gets one, and all guides of the set use it. V and
-guide are trained again at each inverse temperature. V does not depend on it either and comes out the same for the same
-seed: what moves with the inverse temperature moves because of the guide alone.
+The executor depends neither on V nor on the guide, so each data set has one, and all its guides use it. V and guide
+are trained again at each inverse temperature. V does not depend on it and comes out the same for the same seed:
+changes with the inverse temperature are due to the guide alone.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from waypost.studies.paper.scores import load_data, update_counts
 from waypost.studies.paper.words import length, listed, many, paragraphs
 
 TEMPERATURES = (0.0, 1.0, 3.0, 10.0, 30.0)
-"""Inverse temperatures; at 0 the guide copies the data, the larger the more it prefers what V likes."""
+"""Inverse temperatures; at 0 the guide copies the data, larger ones prefer states with a high V."""
 MEASURES = {name: name for name in ("l1", "l2", "l3")} | {"bound": "sum", "gap": "gap"}
 MEASURES |= {"guide_distance": "distance", "guide_to_data": "to_data"}
 MEASURES |= {"inverse_slope": "inverse_slope", "executor_slope": "executor_slope", "value_gain": "gain"}
-"""What is taken from a diagnosis, and its name in the tables."""
+"""The measures of a diagnosis, and their names in the tables."""
 SHOWN = ("l1", "l2", "l3", "sum", "gap", "holds", "distance", "near", "inverse_slope", "executor_slope", "score")
-"""What people want to read beside the text."""
+"""The columns shown beside the text."""
 CAPTION = (
-    "Means over states and seeds; actions lie between -1 and 1. temperature: the inverse one; sum: l1 + l2 + l3; gap: "
-    "from the agent's action to the best recorded one; holds: share of states where the gap is within the sum; "
+    "Means over states and seeds; actions are scaled to [-1, 1]. temperature: inverse temperature; sum: l1 + l2 + l3; "
+    "gap: from the agent's action to the best recorded one; holds: share of states where the gap is within the sum; "
     "distance: from g(s) to s'; near: share of goals as near to the data as these are to each other; inverse_slope and "
     "executor_slope: L1 of the inverse dynamics and L2 of the executor."
 )
 MORE = (
     "All means. to_data: from g(s) to the nearest recorded next state; gain: V(g(s)) - V(s'); l3_largest: the "
-    "theorem's epsilon, as far as it was met."
+    "theorem's epsilon, as measured."
 )
 
 
@@ -67,7 +67,7 @@ def run(context: Context) -> Outcome:
     means = over_seeds(seeds, ("data", "temperature"), ("states", "updates", "preset_updates"))
     figure = Drawing(
         draw(seeds),
-        "The parts of the bound, the measured gap and the score against the inverse temperature: means over the seeds, "
+        "The terms of the bound, the measured gap and the score against the inverse temperature: means over the seeds, "
         "and their range.",
         "A row of panels for each data set: l1; l2, l3 and the gap; the score.",
     )
@@ -75,20 +75,21 @@ def run(context: Context) -> Outcome:
     tables = {
         "bound": Table(brief, CAPTION, shown=True),
         "means": Table(means, MORE),
-        "seeds": Table(seeds, "The same of each seed."),
+        "seeds": Table(seeds, "The same for each seed."),
     }
     return Outcome(_text(means), {"bound": figure}, tables)
 
 
 def _text(rows: Sequence[dict[str, Any]]) -> str:
-    """Every number from the table."""
+    """Every number is from the table."""
     sets = {name: [row for row in rows if row["data"] == name] for name in dict.fromkeys(row["data"] for row in rows)}
     temperatures = ", ".join(f"{row['temperature']:g}" for row in next(iter(sets.values())))
     return paragraphs(
         f"""
-        On {listed(sets)} one executor was trained, and V and guide with {many(rows[0]["seeds"], "seed")} at each of the
-        inverse temperatures {temperatures}. The numbers are means over {rows[0]["states"]} states of the data and over
-        the seeds; what cannot be known without a simulator is estimated from the nearest recorded transitions.
+        One executor was trained on each of {listed(sets)}, and V and guide with {many(rows[0]["seeds"], "seed")} at
+        each of the inverse temperatures {temperatures}. The numbers are means over {rows[0]["states"]} states of the
+        data and over the seeds; what cannot be known without a simulator is estimated from the nearest recorded
+        transitions.
         """,
         *(_reading(name, found) for name, found in sets.items()),
         _plainly(sets),
@@ -111,8 +112,8 @@ def _reading(name: str, rows: Sequence[dict[str, Any]]) -> str:
         {"as the paper expects" if as_said else "the paper expects l1 to rise and l2 to fall"}. The guide's distance
         from the recorded next state {_moves(first["distance"], last["distance"])}; the inverse dynamics' slope L1 is
         {first["inverse_slope"]:.3g}, the executor's slope L2 {executor}. The executor's error l3 is {first["l3"]:.3g}
-        at every temperature, for it is the same executor, and {first["l3_largest"]:.3g} at most. The sum is smallest at
-        {lowest["sum"]["temperature"]:g} ({lowest["sum"]["sum"]:.3g}), the measured gap at
+        at every temperature, because the executor is the same, and at most {first["l3_largest"]:.3g}. The sum is
+        smallest at {lowest["sum"]["temperature"]:g} ({lowest["sum"]["sum"]:.3g}), the measured gap at
         {lowest["gap"]["temperature"]:g} ({lowest["gap"]["gap"]:.3g}); the score {scores}.
         """
 
@@ -124,28 +125,28 @@ def _moves(first: float, last: float) -> str:
 
 
 def _plainly(sets: dict[str, list[dict[str, Any]]]) -> str:
-    """What it means for a person with an agent."""
+    """What it means in practice."""
     words = []
     for name, rows in sets.items():
         at = min(rows, key=lambda row: row["sum"])
         best, holds = max(row["score"] for row in rows), min(row["holds"] for row in rows)
         part = max(("l1", "l2", "l3"), key=lambda measure: at[measure])
         if min(row["score"] for row in rows) == best:
-            verdict = "The score is the same everywhere, so whether it chooses well cannot be seen."
+            verdict = "The score is the same everywhere, so it does not show whether the sum chooses well."
         elif at["score"] == best:
-            verdict = "Where it is lowest the score is best, so it chooses the inverse temperature well."
+            verdict = "The score is best where the sum is lowest, so the sum chooses the inverse temperature well."
         else:
-            verdict = f"Where it is lowest the score is {at['score']:.3g}, not the best {best:.3g}: it does not choose "
-            verdict += "the inverse temperature."
-        # Rounded down: 99.96 % are not all.
+            verdict = f"Where the sum is lowest the score is {at['score']:.3g}, not the best {best:.3g}: "
+            verdict += "the sum does not choose the inverse temperature."
+        # Rounded down: 99.96 % is not all.
         where = "all states" if holds == 1 else f"at least {math.floor(1000 * holds) / 1000:.1%} of the states"
         words.append(
-            f"""On {name} the lowest sum is {at["sum"] / at["gap"]:.3g} times the gap that is there, and
+            f"""On {name} the lowest sum is {at["sum"] / at["gap"]:.3g} times the measured gap, and
             {at[part] / at["sum"]:.0%} of it is {part}; the bound holds in {where}. {verdict}"""
         )
-    return f"""**In plain words:** l1 says what could go wrong because the guide asks for what was not recorded, l2 what
-        is lost because it does not ask for the best, l3 what the executor gets wrong anyway. A larger inverse
-        temperature should trade l2 for l1. {" ".join(words)}"""
+    return f"""**In practice:** l1 is the risk of a guide that leaves the data, l2 the loss of one that does not aim for
+        the best, l3 the executor's own error. A larger inverse temperature should lower l2 and raise l1.
+        {" ".join(words)}"""
 
 
 PANELS = {
@@ -157,12 +158,12 @@ PANELS = {
     },
     "score": {"score": ("score", "#0b4f8a", "o", "-")},
 }
-"""What each panel shows: label, colour, marker and line of each measure."""
+"""The measures of each panel, with label, colour, marker and line."""
 
 
 @STYLED
 def draw(seeds: Sequence[Row]) -> Figure:
-    """A row of panels for each data set, each number the mean over seeds, with their range."""
+    """A row of panels for each data set; each number is the mean over seeds, with their range."""
     names = list(dict.fromkeys(str(row["data"]) for row in seeds))
     figure = new_figure(9.0, 0.5 + 2.5 * len(names))
     grid = figure.subplots(len(names), 3, squeeze=False)
@@ -179,7 +180,7 @@ def draw(seeds: Sequence[Row]) -> Figure:
             axes.margins(y=0.1)
             low, high = axes.get_ylim()
             low = low if measure == "score" and numbers.min() < 0 else 0.0
-            # Where nobody has scored the axis need not show thousandths of a point.
+            # If no agent scores, the axis need not show thousandths of a point.
             high = max(high, 1.0) if measure == "score" else high
             axes.set_ylim(low, high + 0.03 * (high - low))
             axes.set_xticks(places, [f"{each:g}" for each in temperatures])

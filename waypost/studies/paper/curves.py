@@ -1,8 +1,8 @@
-"""Learning curves of POR against our IQL on all 15 data sets: the same code, data, evaluations and number of updates.
+"""Learning curves of POR and our IQL on all 15 data sets: the same code, data, evaluations and number of updates.
 
-IQL gets as many updates as POR's preset says, whatever its own says. On replicas V, guide, executor and all networks of
-IQL have two layers of 256; on D4RL's files POR's executor has the paper's 1024 and IQL keeps 256. In a folder of
-results the trainings are those of Table 1: equal minutes of a core in place of equal updates.
+IQL gets the updates of POR's preset instead of its own. On replicas V, guide, executor and all networks of IQL have two
+layers of 256; on D4RL's files POR's executor has the paper's 1024 and IQL keeps 256. In a folder of results the
+trainings are those of Table 1: equal minutes on a core instead of equal updates.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from waypost.training.plan import plan
 
 POR, IQL = KINDS = "POR", "IQL"
 POINTS = 5
-"""A curve has at least so many evaluations."""
+"""The fewest evaluations of a curve."""
 
 
 def run(context: Context) -> Outcome:
@@ -60,7 +60,7 @@ def _train(context: Context, data: str, kind: str) -> Score:
         return trainings.train_and_score(context, kind.lower(), data, kind)
     planned = plan("por", data, env=row_of(data))
     steps = context.size.steps or planned.steps
-    # Evaluations as the task says; more often where there are too few updates for a curve.
+    # Evaluations as the task says; more often if there are too few updates for a curve.
     protocol = replace(planned.evaluation, every=min(planned.evaluation.every, max(1, steps // POINTS)))
     return trainings.train_and_score(context, kind.lower(), data, kind, steps=planned.steps, evaluation=protocol)
 
@@ -75,7 +75,7 @@ def _row(data: str, *both: Score) -> Row:
 
 
 def _rise(score: Score) -> float | None:
-    """The share of the training after which the curve is near its top for the first time; None if it never rises."""
+    """The share of the training after which the curve first comes near its maximum; None if it never rises."""
     if not score.values:
         return None
     steps, values = score.evaluations
@@ -89,9 +89,9 @@ def _text(context: Context, scores: Sequence[Score]) -> str:
     duel = trainings.Duel(scores, KINDS, POR, TABLE_1)
     known = len(duel.pairs)
     return paragraphs(
-        f"""POR and IQL of the same code base on {len(data)} of the paper's {len(TABLE_1)} data sets,
-        {length} for both. {trainings.data_sources(data)} The paper shows its curves as
-        pictures only; the numbers beside ours are those of Table 1, where IQL's are from its own authors.""",
+        f"""POR and IQL from the same code base on {len(data)} of the paper's {len(TABLE_1)} data sets,
+        {length} for both. {trainings.data_sources(data)} The paper shows its curves only as
+        figures; the numbers beside ours are those of Table 1, where IQL's are from its own authors.""",
         f"""At the end POR is ahead of IQL on **{len(duel.here)} of {known}** ({listed(duel.here)}); in the paper's
         Table 1 on {len(duel.there)} of {len(data)} ({listed(duel.there)}). The order is the same on {len(duel.agree)}
         of {known}. {trainings.chance(duel.pairs.values())}""",
@@ -102,7 +102,7 @@ def _text(context: Context, scores: Sequence[Score]) -> str:
 
 
 def _group(group: str, pairs: Sequence[tuple[Score, Score]]) -> str:
-    """The means of both over the data sets of a group, here and in the paper."""
+    """Both means over the data sets of a group, here and in the paper."""
     ours = [float(np.mean([score.mean for score in scores])) for scores in zip(*pairs, strict=True)]
     theirs = [float(np.mean([TABLE_1[row_of(por.data)][kind].mean for por, _ in pairs])) for kind in KINDS]
     same = (ours[0] > ours[1]) == (theirs[0] > theirs[1])

@@ -1,7 +1,7 @@
-"""What an experiment of the paper is, what it is given and what it gives back.
+"""Experiments of the paper: their description, what they may use, and what they return.
 
-The file of an experiment holds a function `run(context) -> Outcome`. It reads how many seeds and steps it gets from the
-context, and cannot tell its quick form from its full one by anything else.
+The file of an experiment holds a function `run(context) -> Outcome`. It takes the number of seeds and steps from the
+context, and cannot tell its quick form from its full one in any other way.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from waypost.training.plan import MOST_SEEDS, Plan, plan
 from waypost.training.runs import Run
 
 Counting = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
-"""Shows a bar under a title, which is told how many of how many are done."""
+"""Shows a bar with a title; the function it yields takes how many of how many are done."""
 
 Item = TypeVar("Item")
 Row = Mapping[str, str | int | float | None]
-"""A line of a table: the same names in every row, None where there is no number."""
+"""A row of a table: the same names in every row, None where there is no number."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much is done: all that the quick and the full form of an experiment differ in."""
+    """The size of an experiment: the only difference between its quick and its full form."""
 
     seeds: int
-    """Agents of each kind, or draws where nothing is trained."""
+    """Agents of each kind, or random draws if nothing is trained."""
     steps: int | None = None
-    """Updates each agent gets in all; None: as many as its preset says, or nothing is trained."""
+    """Updates of each agent, over all stages; None: as in its preset, or nothing is trained."""
     recorded: int | None = None
-    """Steps that are recorded of each replica; None: as many as D4RL's set has."""
+    """Transitions to record for each replica; None: as many as D4RL's data set has."""
     episodes: int | None = None
-    """Rollouts of each agent in an evaluation, each from another seed; None: as many as its task says."""
+    """Rollouts of each agent in an evaluation, each with its own seed; None: as the task says."""
 
     def __post_init__(self) -> None:
         conform_fields(self)
@@ -61,7 +61,7 @@ class Size:
                 raise WaypostError(f"{name} must be at most {most}, got {number}")
 
     def of(self, data: str) -> str:
-        """The name of as much of a data set as is recorded; only of whole replicas there can be less."""
+        """The name of the recorded part of a data set; only whole replicas can be cut."""
         made = recipe_of(data)
         whole = made is not None and made[0].transitions is not None and made[1] is None
         return f"{data}-{self.recorded}" if self.recorded and whole else data
@@ -74,30 +74,30 @@ class Experiment:
     name: str
     title: str
     place: str
-    """Where it stands in the paper."""
+    """Its place in the paper."""
     claim: str
-    """What the paper says it shows."""
+    """What the paper claims."""
     quick: Size
     """Minutes."""
     full: Size
-    """As long as it takes."""
+    """Without a limit on time."""
     data: tuple[str, ...] = ()
-    """Data sets to choose from; none: there is no choice."""
+    """Data sets to choose from; empty: there is no choice."""
     algorithms: tuple[str, ...] = ()
-    """Algorithms to choose from; none: there is no choice."""
+    """Algorithms to choose from; empty: there is no choice."""
     scores_only: bool = False
-    """Whether scores are all it wants of its trainings, so that a folder of results is enough."""
+    """Whether it needs only the scores of its trainings, so that a folder of results is enough."""
 
     @property
     def trains(self) -> bool:
-        """Whether there are steps to choose."""
+        """Whether it has steps to choose."""
         return self.quick.steps is not None
 
     def form(self, quick: bool) -> Size:
         return self.quick if quick else self.full
 
     def run(self, context: Context) -> Outcome:
-        """Do it; the module is imported only now."""
+        """Run it; the module is imported only now."""
         return import_module(f"waypost.studies.paper.{self.name.replace('-', '_')}").run(context)
 
 
@@ -109,27 +109,27 @@ class Context:
     runs: Path
     """Folder for run directories, DATA/KIND as in the folder of a comparison."""
     callback: Callback
-    """Told about trainings."""
+    """Follows trainings."""
     counting: Counting
-    """Told about everything else that takes a while."""
+    """Shows the progress of everything else that takes a while."""
     data: tuple[str, ...] = ()
-    """The data sets that were chosen, of those the experiment has; hopper-medium-v2 is D4RL's file of hopper-medium."""
+    """The chosen data sets of the experiment; hopper-medium-v2 is D4RL's file of hopper-medium."""
     algorithms: tuple[str, ...] = ()
-    """The algorithms that were chosen, of those the experiment has."""
+    """The chosen algorithms of the experiment."""
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """For each algorithm's name, settings on top of its preset; what the experiment itself sets is on top of them."""
+    """Settings by algorithm that override its preset; the experiment's own settings override them."""
     evaluation: Callable[[Protocol], Protocol] = lambda usual: usual
-    """How agents are evaluated, made of how they usually are."""
+    """How agents are evaluated, as a change of the default."""
     results: Results | None = None
-    """The folder that finished trainings are read from and new ones go to, in place of run directories."""
+    """The folder that finished trainings are read from and new ones are written to, instead of run directories."""
     minutes: float | None = None
-    """Minutes of one core each agent's updates take, in place of a number of steps; only with `results`."""
+    """Minutes on one core for the updates of each agent, instead of a number of steps; only with `results`."""
     seconds: dict[Path, float] = field(default_factory=dict)
-    """How long each training that was asked for took, whenever that was."""
+    """How long each training took, whenever it ran."""
     used: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Those of the settings that a training had."""
+    """The settings that were used by a training."""
     rounds: Rounds | None = None
-    """Where trainings go that others are to carry out; by default they run here, when they are asked for."""
+    """Collects trainings to be run elsewhere; by default they run here, when they are needed."""
 
     def each(self, items: Sequence[Item], what: str) -> Iterator[Item]:
         """The items one after the other, under a progress bar."""
@@ -152,7 +152,7 @@ class Context:
 
         label     the run directory's name under `runs`; by default DATA/ALGORITHM
         donor     provides the parts this training leaves out
-        weights   whether the agent is a donor itself: it leaves a run directory beside a file of results
+        weights   whether the agent is a donor itself: a run directory is then written beside the results
         options   as for `waypost.train`
         """
         if algorithm in self.settings:
@@ -176,7 +176,7 @@ class Context:
         return self.rounds.get(trial) if self.rounds is not None else carry_out(trial, self.callback)
 
     def donor(self, algorithm: str, data: str | Path | Dataset, *, label: str, **options: Any) -> Donor:
-        """A training as `train` does it, once somebody needs its agent."""
+        """A training as in `train`, run when its agent is first needed."""
         return Donor(self._plan(algorithm, data, options), data, self.runs / label, self.callback)
 
     def _plan(self, algorithm: str, data: str | Path | Dataset, options: Mapping[str, Any]) -> Plan[Any]:
@@ -190,10 +190,10 @@ class Context:
 
 
 def over_seeds(rows: Sequence[Row], by: Sequence[str], same: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """One row for all seeds: how many there were, and the mean of each number over those that have it.
+    """One row over all seeds: their number, and the mean of each value over those that have it.
 
-    by     names of the columns that tell what a row is about
-    same   names of the columns that are the same for every seed
+    by     columns that identify what a row is about
+    same   columns that are the same for every seed
     """
     found: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
@@ -210,12 +210,12 @@ def over_seeds(rows: Sequence[Row], by: Sequence[str], same: Sequence[str] = ())
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """A figure and what to say about it."""
+    """A figure with its caption."""
 
     figure: Figure
     caption: str
     alt: str
-    """What there is to see, for those who cannot."""
+    """A description for people who cannot see it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,15 +225,15 @@ class Table:
     rows: Sequence[Row]
     caption: str
     shown: bool = False
-    """Whether people want to read it beside the text; the others are only linked."""
+    """Whether it is shown beside the text; others are only linked."""
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What an experiment found. Its text names no number that is not in, or made of, one of its tables."""
+    """The result of an experiment. Every number in its text is in one of its tables, or computed from them."""
 
     text: str
-    """Markdown: what was run, and what it shows beside the paper's claim."""
+    """Markdown: what was run, and what it shows about the paper's claim."""
     figures: Mapping[str, Drawing] = field(default_factory=dict)
     """By file name, without a suffix."""
     tables: Mapping[str, Table] = field(default_factory=dict)

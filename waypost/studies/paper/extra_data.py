@@ -1,15 +1,15 @@
-"""Additional suboptimal data: what a guide of its own is good for.
+"""Additional suboptimal data: the use of a separate guide.
 
 D_e is a small good data set, D_o a supplement. As in the paper both are parts of a medium-replay set, which holds the
-episodes of a policy in training in their order: D_e the transitions from 30 to 70 %, D_e and D_o together those from 20
+episodes of a policy in training in order: D_e the transitions from 30 to 70 %, D_e and D_o together those from 20
 to 80 %. Schemes:
 
     main                every part learns from D_e
     more                every part learns from D_e and D_o
-    mix                 POR only: the executor of `main` stays as it is, V and guide learn again from D_e and D_o
-    mix, action-free    the same with the actions of D_o taken away, which V and guide never look at
+    mix                 POR only: the executor of `main` stays, V and guide learn again from D_e and D_o
+    mix, action-free    the same without the actions of D_o, which V and guide never use
 
-TD3+BC and CQL know only the first two. Each seed's guide of a mix is joined to the executor of the same seed.
+TD3+BC and CQL have only the first two. Each seed's guide of a mix is combined with the executor of the same seed.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from waypost.training.runs import Run
 
 MAIN, MORE, MIX, FREE = "main", "more", "mix", "mix, action-free"
 INNER, OUTER = (0.3, 0.7), (0.2, 0.8)
-"""Which transitions make up D_e, and D_e with D_o."""
+"""The transitions of D_e, and of D_e with D_o."""
 SCHEMES = {"por": (MAIN, MORE, MIX, FREE), "td3bc": (MAIN, MORE), "cql": (MAIN, MORE)}
 PAPER_HOPPER = 99.0
-"""What the paper says of POR's mix on hopper; all else is in a picture only."""
+"""The paper's number for POR's mix on hopper; it shows the others only in a figure."""
 
 
 class Parts(NamedTuple):
-    """What each part of an agent learns from; TD3+BC and CQL have only one."""
+    """The data of each part of an agent; TD3+BC and CQL have only one part."""
 
     guide: Dataset
     executor: Dataset
@@ -79,7 +79,7 @@ def run(context: Context) -> Outcome:
     found = trainings.require_results(list(scores.values()))
     names = ("data", "algorithm", "scheme", "suite", "mean", "std", "guide_rows", "executor_rows", "steps", "note")
     brief = [{name: row[name] for name in names} for row in rows]
-    caption = "Scores of each scheme, and how many rows guide and executor (or the whole agent) learned from."
+    caption = "Scores of each scheme, and the number of rows guide and executor (or the whole agent) learned from."
     tables = {"extra-data": Table(brief, caption, shown=True), **trainings.training_tables(found, rows)}
     return Outcome(_text(context, scores), _figures(context, scores), tables)
 
@@ -101,7 +101,7 @@ def _one(context: Context, data: str, given: dict[str, Parts], algorithm: str, s
         return run
     donor = context.donor(**described(MAIN))
     run = context.train(**described(scheme), training="guide", donor=donor)
-    if run.policies:  # those of a folder of results were compared when they were trained
+    if run.policies:  # runs read from a folder of results were compared when they were trained
         _require_rows(run, given[scheme].guide)
         _require_rows(donor.run(), given[scheme].executor)
         trainings.require_same_parts(run, donor.run(), "executor")
@@ -109,7 +109,7 @@ def _one(context: Context, data: str, given: dict[str, Parts], algorithm: str, s
 
 
 def _require_rows(run: Run, dataset: Dataset) -> None:
-    """A run directory knows which rows it was trained on; make sure that they are these."""
+    """Raise unless the run directory was trained on these rows."""
     if run.directory is not None and read_config(run.directory).get("fingerprint") != dataset.fingerprint():
         raise WaypostError(f"{run.directory}: was trained on other rows than {dataset.name}; choose another --out")
 
@@ -137,13 +137,13 @@ def _verdict(data: str, scores: Scores) -> str:
     if mix is None or free is None:
         return words
     if not mix.values:
-        return f"{words} Nothing can be said about the mix."
-    said = f" The paper says {PAPER_HOPPER:.0f} for the mix." if row_of(data).startswith("hopper") else ""
+        return f"{words} The mix has no result."
+    said = f" The paper reports {PAPER_HOPPER:.0f} for the mix." if row_of(data).startswith("hopper") else ""
     others = [score for score in found.values() if score not in (mix, free) and score.values]
     if not others:
         return f"{words}{said}"
     best = max(others, key=lambda score: score.mean or 0.0)
-    unchanged = "is the same, seed by seed: V and guide never see one"
+    unchanged = "has the same scores for every seed: V and guide never use them"
     same = unchanged if free.values == mix.values else f"has {number(free.mean)}"
     if (mix.mean or 0.0) > (best.mean or 0.0):
         order, paper, doubts = "ahead of", "as in the paper", trainings.chance([(mix, best)])

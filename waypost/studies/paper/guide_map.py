@@ -1,21 +1,21 @@
-"""Where the guide goes: its goals g(s) beside the recorded next states s', as Figure 2 of the paper shows them.
+"""Where the guide goes: its goals g(s) compared with the recorded next states s', as in Figure 2 of the paper.
 
-V and guide are trained on each data set, nothing else is needed here. For pairs (s, s') of the data drawn at random,
+Only V and guide are trained on each data set. For pairs (s, s') of the data drawn at random,
 
     gain       V(g(s)) - V(s'): by the agent's own V, and by that of another seed, which this guide was not trained with
     distance   from g(s) to the nearest recorded next state
     own        from s' to the nearest other recorded next state
 
-A goal is near where its distance is at most the own distance of its pair. Of goals that were themselves further rows of
-the data about half would be near. States are divided by the standard deviations of the data's columns.
+A goal is near if its distance is at most the own distance of its pair. About half of new rows of the data would be
+near. States are divided by the standard deviations of the data's columns.
 
-How many pairs there are follows from the steps: as many as updates, 100 000 at most and in the full form, whose steps
-are the presets'. The paper colours by the optimal value, which nobody has for these data; here it is the agent's V.
+The number of pairs is that of the updates, at most 100 000, which is also the number in the full form with the presets'
+steps. The paper colours by the optimal value, which is not known for these data; here it is the agent's V.
 
-The t-SNE puts 2 points per pair into a plane, so it must be fast: openTSNE's grows with the number of points, not with
-its square. Perplexity 50 from a start by principal components, the library's usual 250 and 500 iterations, on one core,
-which gives the same picture each time. The first seed is drawn. Of 200 000 points it takes half an hour, so it is kept
-beside the run.
+The t-SNE embeds 2 points per pair, so it must be fast: openTSNE's time grows with the number of points, not with its
+square. It uses perplexity 50, a start from principal components and the library's default 250 and 500 iterations, on
+one core, which gives the same figure each time. The first seed is drawn. 200 000 points take half an hour, so the
+result is kept beside the run.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ Points = Mapping[str, Floats]
 MORE, LESS = "antmaze-large-diverse", "hopper-medium-replay"
 """The paper sees the larger gain on the first."""
 PAIRS = 100_000
-"""The most pairs that are drawn."""
+"""The most pairs drawn."""
 PERPLEXITY = 50
 
 
 def run(context: Context) -> Outcome:
     if find_spec("openTSNE") is None:
-        raise WaypostError("guide-map: openTSNE is not installed; pip install 'waypost[paper]' brings it")
+        raise WaypostError("guide-map: openTSNE is not installed; run pip install 'waypost[paper]'")
     seeds: list[Row] = []
     figures: dict[str, Drawing] = {}
     points: dict[str, Table] = {}
@@ -75,16 +75,16 @@ def run(context: Context) -> Outcome:
             {column: float(f"{number:.6g}") for column, number in zip(first, numbers, strict=True)}
             for numbers in zip(*first.values(), strict=True)
         ]
-        points[f"points-{name}"] = Table(rows, f"The pairs of {name} as they are drawn, of the first seed.")
+        points[f"points-{name}"] = Table(rows, f"The pairs of {name} in the figure, for the first seed.")
         drawn = {column: np.array([row[column] for row in rows]) for column in first}
         figures[f"map-{name}"] = Drawing(
             draw(drawn, task.layout() if task.layout else None),
             f"{name}, {len(rows)} pairs: the guide's goals g(s) and the recorded next states s' by source, and each by "
-            f"its V, {'above in a t-SNE, below where they lie in the maze' if task.layout else 'in a t-SNE'}.",
+            f"its V, {'above in a t-SNE, below at their positions in the maze' if task.layout else 'in a t-SNE'}.",
             f"Clouds of points of {name}: goals over recorded states, and both coloured by value.",
         )
     means = over_seeds(seeds, ("data",), ("pairs", "updates", "preset_updates"))
-    tables = {"guide-map": Table(means, CAPTION, shown=True), "seeds": Table(seeds, "The same of each seed.")}
+    tables = {"guide-map": Table(means, CAPTION, shown=True), "seeds": Table(seeds, "The same for each seed.")}
     return Outcome(_text(means, seeds), figures, {**tables, **points})
 
 
@@ -100,13 +100,13 @@ CAPTION = (
 
 
 def measured(context: Context, trained: Run, dataset: Dataset, plane: bool) -> list[dict[str, Floats]]:
-    """For each seed a number, or a state, for each pair; all seeds get the same pairs, with x and y on a plane."""
+    """Arrays with one entry per pair, for each seed; all seeds have the same pairs, with x and y on a plane."""
     columns = prepare.goals(dataset, trained.plan.config.horizon, trained.plan.config.discount)
     usable = np.flatnonzero(columns["aimed"] > 0)
     rows = np.random.default_rng(0).permutation(usable)[: min(context.size.steps or PAIRS, PAIRS)]
     states, following = dataset.observations[rows], columns.get("goals", dataset.next_observations)[rows]
     scale = np.where(dataset.observation_moments[1] > 0, dataset.observation_moments[1], 1.0)
-    # Where 100 000 points fill a plane the nearest is so near that it takes double precision to see it.
+    # When 100 000 points fill a plane, distances to the nearest one need double precision.
     recorded = following.astype(np.float64) / scale
     own = nearest(recorded, recorded, 1, own=np.arange(len(rows)))[1][:, 0]
     found = []
@@ -150,12 +150,12 @@ def summary(name: str, seed: int, pairs: Points) -> Row:
 
 
 def embedded(context: Context, name: str, following: Floats, goals: Floats) -> dict[str, Floats]:
-    """Both kinds of states in the plane of one t-SNE, which is kept: of the same states none is made twice."""
+    """Both kinds of states in one t-SNE, which is kept, so that the same states are embedded only once."""
     states = np.concatenate([following, goals])
     file, wanted_hash = context.runs / name / "t-sne.safetensors", sha256(states.tobytes()).hexdigest()
     try:
         arrays, found_hash = read_arrays(file)
-    except WaypostError:  # not there yet, or damaged
+    except WaypostError:  # missing or damaged
         arrays, found_hash = {}, None
     if found_hash != wanted_hash or "plane" not in arrays:
         arrays = {"plane": tsne(context, name, states)}
@@ -188,13 +188,13 @@ def tsne(context: Context, name: str, states: Floats) -> Floats:
 
 
 def _text(rows: Sequence[dict[str, Any]], seeds: Sequence[Row]) -> str:
-    """Every number from the tables."""
+    """Every number is from the tables."""
     texts = [
         f"""V and guide of POR were trained on {listed(row["data"] for row in rows)} with
         {many(rows[0]["seeds"], "seed")} each.
-        For pairs (s, s') drawn from each data set the guide's goals g(s) are set beside the recorded next states s'.
-        The paper colours by the optimal value; here V is the agent's own, and because a guide may only have learned
-        what its own V likes, the V of another seed is asked too.""",
+        For pairs (s, s') drawn from each data set the guide's goals g(s) are compared with the recorded next states s'.
+        The paper colours by the optimal value; here V is the agent's own. A guide may only have learned what its own V
+        prefers, so the V of another seed is shown too.""",
         *map(_reading, rows),
     ]
     known = {row_of(row["data"]): row for row in rows}
@@ -202,9 +202,9 @@ def _text(rows: Sequence[dict[str, Any]], seeds: Sequence[Row]) -> str:
     if more is not None and less is not None:
         texts.append(
             f"""In standard deviations of V over the data the gain is {more:.3g} on {MORE} and {less:.3g} on {LESS}. The
-            paper sees more of it on {MORE}, and {"so do we" if more > less else "we do not"}."""
+            paper sees the larger gain on {MORE}, and {"so do we" if more > less else "we do not"}."""
         )
-        # What can be checked where the gain is larger on the other data set: chance, and another measure.
+        # What can be checked if the gain is larger on the other data set: chance, and another measure.
         checked = []
         for name in () if more > less else (MORE, LESS):
             found = [float(str(row["deviations"])) for row in seeds if row_of(str(row["data"])) == name]
@@ -219,17 +219,17 @@ def _text(rows: Sequence[dict[str, Any]], seeds: Sequence[Row]) -> str:
 def _reading(row: Mapping[str, Any]) -> str:
     other = "" if row["other_v"] is None else f", and {row['other_v']:.3g} by the V of another seed"
     if row["gain_near"] is None or row["gain_far"] is None:
-        beyond = "All goals are near, so nothing lies beyond the data." if row["near"] == 1 else "No goal is near."
+        beyond = "All goals are near the data." if row["near"] == 1 else "No goal is near the data."
     else:
         more = row["gain_far"] > max(row["gain_near"], 0)
-        beyond = f"""The other goals gain {row["gain_far"]:.3g}, the near ones {row["gain_near"]:.3g}: what lies beyond
-        the data is {"worth more, as the paper says" if more else "not worth more, unlike in the paper"}."""
+        beyond = f"""Goals outside the data gain {row["gain_far"]:.3g}, the near ones {row["gain_near"]:.3g}: goals
+        outside the data are {"worth more, as the paper says" if more else "not worth more, unlike in the paper"}."""
     return f"""
         **{row["data"]}**, {length(row)}, {row["pairs"]} pairs:
         the mean of V(g(s)) - V(s') is {row["gain"]:.3g}{other};
         {row["higher"]:.0%} of the goals have the higher V. The paper says that goals are worth more,
-        {"and so they are" if row["gain"] > 0 else "here they are not"}. {row["near"]:.0%} of the goals are as near to a
-        recorded next state as these are to each other; of further rows of the data about half would be. {beyond}
+        {"and here they are" if row["gain"] > 0 else "here they are not"}. {row["near"]:.0%} of the goals are as near to
+        a recorded next state as these are to each other; about half of new rows of the data would be. {beyond}
         """
 
 
@@ -240,14 +240,14 @@ RECORDED_COLOUR, GOAL_COLOUR = "#e69f00", "#0072b2"
 
 @STYLED
 def draw(pairs: Points, layout: Layout | None) -> Figure:
-    """By source, V of the recorded states and V of the goals; a second row of the same where there is a maze."""
-    # Three panels across leave each about 2.5 inches; the lower row is as high as the maze then is.
+    """By source, V of the recorded states and V of the goals; a second row shows the same in a maze."""
+    # Three panels across leave each about 2.5 inches; the lower row then has the height of the maze.
     x0, x1, y0, y1 = layout.extent if layout else (0.0, 1.0, 0.0, 0.0)
     figure = new_figure(9.0, 3.5 if layout is None else 3.8 + 2.5 * (y1 - y0) / (x1 - x0))
     grid = figure.subplots(1 if layout is None else 2, 3, squeeze=False)
     low, high = np.quantile(np.concatenate([pairs["value"], pairs["goal_value"]]), (0.01, 0.99))
     count = len(pairs["value"])
-    # In a random order neither source covers the other.
+    # Drawn in random order, so that neither source covers the other.
     colours, order = np.repeat([RECORDED_COLOUR, GOAL_COLOUR], count), np.random.default_rng(0).permutation(2 * count)
     for panels, (x, y) in zip(grid, (("tsne_x", "tsne_y"), ("x", "y")), strict=False):
         recorded, goals = (np.stack([pairs[kind + x], pairs[kind + y]], axis=1) for kind in ("", "goal_"))
@@ -257,7 +257,7 @@ def draw(pairs: Points, layout: Layout | None) -> Figure:
             (panels[1], recorded, {"c": pairs["value"], "vmin": low, "vmax": high}),
             (panels[2], goals, {"c": pairs["goal_value"], "vmin": low, "vmax": high}),
         ):
-            # Dots get smaller the more they are; they are pixels, for no viewer takes 200 000 shapes.
+            # Dots get smaller with their number; they are pixels, because no viewer handles 200 000 shapes.
             size = float(np.clip(20_000 / len(places), 0.3, 8.0))
             drawn = axes.scatter(*places.T, s=size, linewidths=0, rasterized=True, zorder=2, **look)
             if x == "x" and layout is not None:

@@ -1,11 +1,11 @@
-"""Three tasks with one executor: four rooms, as Figure 4 of the paper shows them.
+"""Three tasks with one executor: four rooms, as in Figure 4 of the paper.
 
-All parts of POR are trained on Task A, to get from the start to the goal. For Task B, where a river must be gone round,
-and Task C, where a key must be fetched first, only V and guide are trained again, from data without actions. All agents
-of B and C act with the executor of A's first seed, and it is made certain that it has not changed by a bit.
+All parts of POR are trained on Task A, to get from the start to the goal. For Task B, which has a river to avoid, and
+Task C, which has a key to fetch first, only V and guide are trained again, from data without actions. All agents of B
+and C act with the executor of A's first seed, which is checked to be bit-identical afterwards.
 
-Whether the key is held is a third number of Task C's states, or nobody could tell what to do next. V and guide see it,
-the executor sees the two it knows.
+Whether the key is held is a third number of Task C's states, without which the next step could not be chosen. V and
+guide see it, the executor sees only the two it was trained on.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ TASKS = {
 }
 EPISODES = 100
 FIRST_EPISODE = 50_000
-"""Seed of the first rollout: others than those of the trainings' evaluations."""
+"""Seed of the first rollout, different from those of the trainings' evaluations."""
 ENOUGH = 90
-"""Of 100 rollouts, to call a task solved."""
+"""Rollouts of 100 that must arrive to call a task solved."""
 
 
 class Journeys(NamedTuple):
@@ -73,12 +73,12 @@ def run(context: Context) -> Outcome:
     ]
     tables = {
         "new-tasks": Table(means, CAPTION, shown=True),
-        "seeds": Table(seeds, "The same of each seed."),
-        "paths": Table(paths, "Every tenth position of the rollouts that are drawn, and the last."),
+        "seeds": Table(seeds, "The same for each seed."),
+        "paths": Table(paths, "Every tenth position of the rollouts in the figure, and the last."),
     }
     drawing = Drawing(
         draw(drawn),
-        f"{EPISODES} rollouts of the first seed in each task, darker as time goes. The executor is the same in all.",
+        f"{EPISODES} rollouts of the first seed in each task, darker over time. The executor is the same in all.",
         "Three maps of four rooms with the paths of the rollouts: an empty one, one with rivers, one with rivers and a "
         "key.",
     )
@@ -88,7 +88,7 @@ def run(context: Context) -> Outcome:
 CAPTION = (
     f"arrived: rollouts of {EPISODES} that solve the task, mean over seeds; fewest: of the worst seed; lower_door: "
     "share of rollouts that leave the first room by the door at the bottom; seconds: training and evaluation; share: "
-    "of Task A's."
+    "of Task A's seconds."
 )
 
 
@@ -103,7 +103,7 @@ def journeys(trained: Run, variant: str) -> list[Journeys]:
 
 
 def by_lower_door(path: np.ndarray) -> bool:
-    """Whether the first step out of the lower left room leads to the right of it, not above."""
+    """Whether the first step out of the lower left room goes right, not up."""
     out = np.flatnonzero((path > 9.5).any(axis=1))
     return bool(len(out) and path[out[0], 0] > 9.5)
 
@@ -125,7 +125,7 @@ def measured(name: str, seed: int, found: Journeys, trained: Run) -> Row:
 
 
 def _text(means: Sequence[dict[str, Any]]) -> str:
-    """Every number from the table."""
+    """Every number is from the table."""
     a, b, c = means
     solved = [row["task"] for row in means if row["fewest"] >= ENOUGH]
     worst = [f" (worst seed {row['fewest']})" if row["seeds"] > 1 else "" for row in means]
@@ -133,22 +133,22 @@ def _text(means: Sequence[dict[str, Any]]) -> str:
     fallen = [f"{row['drowned']:.3g} in Task {row['task']}" for row in (b, c) if row["drowned"]]
     return paragraphs(
         f"""All of POR was trained on Task A with {many(a["seeds"], "seed")} of {length(a)}; for Tasks B and C only V
-        and guide, on data without actions, with the executor of A's first seed. Its weights were compared
-        afterwards: it has not changed by a bit. Each agent made {EPISODES} rollouts.""",
+        and guide, on data without actions, with the executor of A's first seed. Its weights were compared afterwards
+        and are bit-identical. Each agent made {EPISODES} rollouts.""",
         f"""**Arrived, of {EPISODES}**: {listed(arrived)}. With at least {ENOUGH} for every seed, **{len(solved)} of 3**
         tasks ({listed(solved)}) are solved; the paper says that all three are.""",
         f"""In Task A {a["lower_door"]:.0%} of the rollouts leave the first room by the lower door, in Task B
         {b["lower_door"]:.0%}, in Task C {c["lower_door"]:.0%}: the key lies behind it, and the paper's agent takes only
-        that door. {f"Into a river fall {listed(fallen)}." if fallen else "Nobody falls into a river."}""",
+        that door. {f"Into a river fall {listed(fallen)}." if fallen else "No rollout falls into a river."}""",
         f"""Training and evaluation took {a["seconds"]:.0f} s for Task A, {b["seconds"]:.0f} s for Task B
-        ({b["share"]:.0%}) and {c["seconds"]:.0f} s for Task C ({c["share"]:.0%}), whose data hold every journey twice,
+        ({b["share"]:.0%}) and {c["seconds"]:.0f} s for Task C ({c["share"]:.0%}), whose data hold every episode twice,
         without the key and with it. `waypost adapt RUN` does the same for any run.""",
     )
 
 
 @STYLED
 def draw(found: Mapping[str, Journeys]) -> Figure:
-    """A map for each task, with one scale of time."""
+    """A map for each task, with a common time scale."""
     longest = max(len(path) - 1 for each in found.values() for path in each.paths)
     figure = new_figure(9.0, 3.5)
     panels = figure.subplots(1, len(found))

@@ -1,11 +1,11 @@
-"""Run an experiment of the paper and write what it found.
+"""Run an experiment of the paper and write its results.
 
 The folder of the experiments holds
-    NAME/NAME.md            what was run and what it shows beside the paper's claim
+    NAME/NAME.md            what was run and what it shows about the paper's claim
     NAME/*.png, *.svg       its figures
     NAME/*.csv, *.json      its tables, each in both forms
     NAME/runs/FORM/         run directories, if it trains; FORM is quick or full
-    NAME/record.json        how it was run; its presence says the experiment is finished
+    NAME/record.json        how it was run; an experiment that has it is finished
     paper.html              all finished experiments as one page
 Every file is written whole or not at all, and the record last.
 """
@@ -42,14 +42,14 @@ SEEDS = 3
 
 
 class FigureWords(TypedDict):
-    """What goes with a figure."""
+    """The texts of a figure."""
 
     caption: str
     alt: str
 
 
 class TableWords(TypedDict):
-    """What goes with a table, and whether to show it."""
+    """The caption of a table, and whether it is shown."""
 
     caption: str
     shown: bool
@@ -57,7 +57,7 @@ class TableWords(TypedDict):
 
 @dataclass(frozen=True)
 class Record:
-    """How a finished experiment was run, and what it left."""
+    """How a finished experiment was run, and what it wrote."""
 
     name: str
     quick: bool
@@ -67,31 +67,31 @@ class Record:
     seconds: float
     """Of this run of the experiment; finished trainings were only read."""
     training: float
-    """Seconds of all its trainings, whenever they were."""
+    """Seconds of all its trainings, whenever they ran."""
     waypost: str
     when: str
     text: str
-    """What the experiment says, as Markdown."""
+    """The experiment's text, as Markdown."""
     figures: dict[str, FigureWords]
     """Of NAME.svg and NAME.png."""
     tables: dict[str, TableWords]
     """Of NAME.csv and NAME.json."""
     data: Sequence[str] = ()
-    """The data sets that were chosen; none: there was no choice."""
+    """The chosen data sets; empty: there was no choice."""
     algorithms: Sequence[str] = ()
-    """The algorithms that were chosen; none: there was no choice."""
+    """The chosen algorithms; empty: there was no choice."""
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Settings on top of the presets, of the algorithms that were trained."""
+    """Settings that override the presets, for the algorithms that were trained."""
     minutes: float | None = None
-    """Minutes of one core each agent's updates had, where that is what decides how many there are."""
+    """Minutes on one core for the updates of each agent, if they decide the number of updates."""
     recorded: int | None = None
-    """Transitions of each replica; None: D4RL's number."""
+    """Transitions of each replica; None: as many as D4RL's."""
     episodes: int | None = None
-    """Rollouts of each agent in an evaluation; None: the task's number."""
+    """Rollouts of each agent in an evaluation; None: as the task says."""
 
     @property
     def files(self) -> list[str]:
-        """Everything it wrote but record.json, the text first."""
+        """All its files except record.json, the text first."""
         pictures = [f"{name}.{suffix}" for name in self.figures for suffix in ("png", "svg")]
         return [f"{self.name}.md", *pictures, *(f"{name}.{end}" for name in self.tables for end in ("csv", "json"))]
 
@@ -124,38 +124,38 @@ def run(
 
     name         see `EXPERIMENTS`
     out          the folder of all experiments
-    quick        the form that takes minutes: fewer seeds (of agents and rollouts) and steps (of training and
-                 recording), and nothing else is different
-    seeds, steps in place of the form's
-    data, algorithms    only these, for experiments that have a choice; by default all
-    settings     TOML file with settings on top of the presets, as for `compare`
-    runs         the folder of the run directories, by default NAME/runs/FORM; in that of a comparison with the same
-                 settings, seeds, steps and evaluations finished trainings are only read
-    minutes      minutes of one core each agent's updates take, in place of steps; needs `results`
-    results      a folder of results (`waypost.studies.results`) in place of run directories; what is not given is as
-                 this folder's recipe says
-    read_only    train nothing: tables and figures of what is in `results`
-    evaluation   fields of `Protocol` to put in place of the task's
+    quick        minutes instead of hours: fewer seeds (of agents and rollouts) and steps (of training and recording);
+                 nothing else differs
+    seeds, steps instead of the form's
+    data, algorithms    only these, if the experiment has a choice; by default all
+    settings     TOML file of settings that override the presets, as for `compare`
+    runs         the folder of the run directories, by default NAME/runs/FORM; that of a comparison with the same
+                 settings, seeds, steps and evaluations works, its trainings are only read
+    minutes      minutes on one core for the updates of each agent, instead of steps; needs `results`
+    results      a folder of results (`waypost.studies.results`) instead of run directories; defaults come from this
+                 folder's recipe
+    read_only    train nothing: tables and figures from what `results` holds
+    evaluation   fields of `Protocol` that override the task's
     runner       where and when trainings run (`waypost.studies.workers`); by default here, when they are needed
     """
     chosen, folder, given = experiment(name), Path(out) / name, dict(evaluation or {})
     if not chosen.trains and (steps is not None or minutes is not None or settings or runs or results or given):
         what = "settings, runs and evaluations" if steps is None else "steps"
-        raise WaypostError(f"{name}: trains nothing, so it has no {what} to choose")
+        raise WaypostError(f"{name}: trains nothing, so {what} cannot be chosen")
     kept = _results(chosen, results, read_only, minutes, steps, runs)
     if runner is not None and (kept is not None or not chosen.trains):
         what = "with --results: start the command several times, and the processes share the folder"
         what = what if chosen.trains else f"for {name}, which trains nothing"
-        raise WaypostError(f"--workers, --address, --missing-only, --status and --track are not {what}")
+        raise WaypostError(f"--workers, --address, --missing-only, --status and --track do not work {what}")
     wanted = {"seeds": seeds, "steps": steps, "episodes": given.get("episodes")}
     size = replace(chosen.form(quick), **{key: number for key, number in wanted.items() if number is not None})
     tables = read_settings(settings) if settings else {}
     protocol = {**({"episodes": size.episodes} if size.episodes else {}), **given}
-    Protocol(**protocol)  # a wrong one is named before any work
+    Protocol(**protocol)  # an error shows before any work
     sets = tuple(size.of(each) for each in _chosen(chosen, "data", data, chosen.data))
     names = _chosen(chosen, "algorithms", algorithms, chosen.algorithms)
     if folder.is_file() or folder.parent.is_file():
-        raise WaypostError(f"{folder}: is a file, or in one; choose another --out")
+        raise WaypostError(f"{folder}: is a file, or inside one; choose another --out")
     old = read_record(folder)
     if quick and old is not None and not old.quick:
         raise WaypostError(f"{folder}: holds the full form of {name}; choose another --out for the quick one")
@@ -202,9 +202,9 @@ def run(
 
 
 def _in_rounds(chosen: Experiment, context: Context, runner: Runner) -> Outcome:
-    """The outcome, once others have trained what it asks for."""
+    """The outcome, after its trainings have run elsewhere."""
     rounds = Rounds(runner, context.callback)
-    # What is said about a training belongs to the round in which it is carried out.
+    # Notes about a training belong to the round in which it runs.
     quiet = replace(context, callback=Callback(), rounds=rounds)
     return rounds.until_nothing_is_missing(lambda: chosen.run(quiet))
 
@@ -217,33 +217,33 @@ def _results(
     steps: int | None,
     runs: str | Path | None,
 ) -> Results | None:
-    """The folder of results that was asked for, once it is certain that the other options go with it."""
+    """The requested folder of results, after checking that the other options agree with it."""
     if folder is None:
         if minutes is not None or read_only:
-            raise WaypostError(f"--{'read-only' if read_only else 'minutes'} needs a folder: name it with --results")
+            raise WaypostError(f"--{'read-only' if read_only else 'minutes'} needs a folder; name it with --results")
         return None
     if not chosen.scores_only:
         raise WaypostError(
-            f"{chosen.name}: looks into the trained agents, which a folder of results has not; use --runs"
+            f"{chosen.name}: needs the trained agents, which a folder of results does not hold; use --runs"
         )
     if runs is not None:
-        raise WaypostError("--runs and --results are two ways to keep trainings; choose one")
+        raise WaypostError("--runs and --results are two places for trainings; choose one")
     if minutes is not None:
         if steps is not None:
-            raise WaypostError("--minutes and --steps both say how long to train; choose one")
+            raise WaypostError("--minutes and --steps both set the length of training; choose one")
         check_minutes(minutes)
     return Results(Path(folder), read_only)
 
 
 def _chosen(chosen: Experiment, what: str, given: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
-    """What was asked for, once it is certain that the experiment has it; by default all it has."""
+    """The requested names, after checking that the experiment has them; by default all."""
     if given and not known:
-        raise WaypostError(f"{chosen.name}: its {what} are fixed, there are none to choose")
+        raise WaypostError(f"{chosen.name}: its {what} are fixed and cannot be chosen")
     for each in given:
         if (row_of(each) if what == "data" else each) not in known:
             raise WaypostError(f"{chosen.name}: has no {each} among its {what}; choose from {', '.join(known)}")
     if len({row_of(each) for each in given}) < len(given):
-        raise WaypostError(f"{chosen.name}: {', '.join(given)}: something is named twice")
+        raise WaypostError(f"{chosen.name}: a name appears twice in {', '.join(given)}")
     return tuple(given or known)
 
 
@@ -256,12 +256,12 @@ def _command(name: str, quick: bool, options: Mapping[str, Any]) -> str:
 
 
 def read_record(folder: Path) -> Record | None:
-    """The record of a finished experiment; None if it is not there, or of no use to this version."""
+    """The record of a finished experiment; None if it is missing, or this version cannot read it."""
     try:
         record: Record = records.read_record(folder / "record.json", Record)
     except WaypostError:
         return None
-    # Files are read and deleted by the names it says: only those of this folder.
+    # Files are read and deleted by the names in the record: only those of this folder.
     plain = all(Path(file).name == file for file in record.files)
     return record if record.name == folder.name and plain else None
 
@@ -276,11 +276,11 @@ def finished(out: Path) -> dict[str, Record]:
 
 
 def write(outcome: Outcome, record: Record, folder: Path) -> None:
-    """Write an experiment's files in place of those of an earlier run."""
+    """Write an experiment's files, replacing those of an earlier run."""
     old, files = read_record(folder), _contents(outcome, record)
-    # A disk without room for them is noticed while the old files are still whole.
+    # A full disk is noticed while the old files are still complete.
     writable(folder / "record.json", sum(map(len, files.values())))
-    # Without a record the experiment counts as unfinished, so nobody meets old and new files together.
+    # Without a record the experiment counts as unfinished, so old and new files are never read together.
     (folder / "record.json").unlink(missing_ok=True)
     for name in set(old.files if old else ()) - set(record.files):
         (folder / name).unlink(missing_ok=True)
@@ -290,7 +290,7 @@ def write(outcome: Outcome, record: Record, folder: Path) -> None:
 
 
 def _contents(outcome: Outcome, record: Record) -> dict[str, bytes]:
-    """The files of an experiment but its record, by name."""
+    """The files of an experiment by name, without its record."""
     files: dict[str, bytes] = {}
     for key, drawing in outcome.figures.items():
         files[f"{key}.png"] = to_png(drawing.figure)
@@ -304,7 +304,7 @@ def _contents(outcome: Outcome, record: Record) -> dict[str, bytes]:
 
 
 def as_markdown(chosen: Experiment, outcome: Outcome, record: Record) -> str:
-    """The text with its figures and the tables people want to read."""
+    """The text with its figures and the tables that are shown."""
     parts = [f"# {chosen.title}", f"> The paper ({chosen.place}): {chosen.claim}", outcome.text.strip()]
     parts += [f"![{each.alt}]({key}.png)\n\n{each.caption}" for key, each in outcome.figures.items()]
     parts += [f"{each.caption}\n\n{_rows(each.rows)}" for each in outcome.tables.values() if each.shown and each.rows]
@@ -313,7 +313,7 @@ def as_markdown(chosen: Experiment, outcome: Outcome, record: Record) -> str:
 
 
 def how(record: Record) -> str:
-    """Say how an experiment was run."""
+    """How an experiment was run, in words."""
     usual = EXPERIMENTS[record.name].form(record.quick)
     size = ["quick form" if record.quick else "full form"]
     size += [many(record.seeds, "seed")] if record.seeds == usual.seeds else []
@@ -322,13 +322,13 @@ def how(record: Record) -> str:
     size += [f"{record.minutes:g} core-minutes each"] if record.minutes else []
     size += [many(record.episodes, "rollout")] if record.episodes else []
     size += changes(record)
-    size += [f"settings on top of the presets of {listed(record.settings)}"] if record.settings else []
+    size += [f"settings that override the presets of {listed(record.settings)}"] if record.settings else []
     trained = f" ({record.training:.0f} s of training in all)" if record.training else ""
     return f"{', '.join(size)}, {record.seconds:.1f} s{trained}, Waypost {record.waypost}, {record.when[:10]}"
 
 
 def changes(record: Record) -> list[str]:
-    """What is not as the form says, in words: fewer data sets or algorithms, other seeds or steps."""
+    """What differs from the form, in words: fewer data sets or algorithms, other seeds or steps."""
     chosen = EXPERIMENTS[record.name]
     usual = chosen.form(record.quick)
     kinds = (("data set", record.data, chosen.data), ("algorithm", record.algorithms, chosen.algorithms))
@@ -346,10 +346,10 @@ def _rows(rows: Sequence[Row]) -> str:
 
 
 def numeric(rows: Sequence[Row]) -> list[bool]:
-    """Whether each column holds numbers only."""
+    """Whether each column holds only numbers."""
     return [all(not isinstance(row[name], str) for row in rows) for name in rows[0]]
 
 
 def cell(value: Any) -> str:
-    """A value as people read it."""
+    """A value as text for people."""
     return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,6 +1,6 @@
-"""What the experiments that train have in common: scores of trainings, as rows of tables, as words and as figures.
+"""Shared by the experiments that train: scores of trainings, as rows of tables, as text and as figures.
 
-A training that fails has a note in place of numbers, in every table and in the text. An experiment in which every
+A training that fails has a note instead of numbers, in every table and in the text. An experiment in which every
 training fails is an error.
 """
 
@@ -29,14 +29,14 @@ from waypost.training.plan import Plan, plan
 from waypost.training.runs import Run
 
 MISSING = "not trained yet"
-"""The note of what is missing from a folder of results."""
+"""The note of trainings that are missing from a folder of results."""
 REHEARSAL = 0.01
-"""Trainings with a smaller share of their presets' updates show that they work, and nothing else."""
+"""Trainings with a smaller share of their presets' updates only show that they run."""
 
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """Agents of one kind on one data set; without a score, why there is none."""
+    """Agents of one kind on one data set; without a score, a note says why."""
 
     data: str
     kind: str
@@ -48,7 +48,7 @@ class Score:
 
     @property
     def missing(self) -> bool:
-        """Whether there is no score because nobody has trained it yet."""
+        """Whether there is no score because it has not been trained yet."""
         return self.note == MISSING
 
     @property
@@ -57,18 +57,18 @@ class Score:
 
     @property
     def std(self) -> float | None:
-        """Over seeds; one seed has none."""
+        """Standard deviation over seeds; None for one seed."""
         return summarise(self.values)["std"] if len(self.values) > 1 else None
 
     @property
     def core_minutes(self) -> float | None:
-        """Of an agent's updates on average, where they were counted."""
+        """Mean over the agents, for their updates, if counted."""
         known = [run.result["core_seconds"] for run in self.runs if run.result.get("core_seconds") is not None]
         return sum(known) / 60 / len(self.values) if self.values and len(known) == len(self.runs) else None
 
     @property
     def evaluations(self) -> tuple[np.ndarray, np.ndarray]:
-        """The steps of its evaluations, and the scores there, (seeds, steps)."""
+        """The steps of its evaluations, and the scores, (seeds, steps)."""
         found: dict[int, list[float]] = {}
         for run in self.runs:
             for row in run.evaluations:
@@ -77,7 +77,7 @@ class Score:
         return np.array(steps), np.array([found[step] for step in steps]).T
 
     def row(self) -> dict[str, str | int | float | None]:
-        """The line of a table."""
+        """As a row of a table."""
         first = self.runs[0] if self.runs else None
         low, high = spread(self.values) or (None, None)
         return {
@@ -101,11 +101,11 @@ class Score:
         }
 
     def mark(self, kind: str | None = None) -> Mark:
-        """The score to draw, in the row of its data set."""
+        """As a mark in a figure, in the row of its data set."""
         return Mark(self.data, kind or self.kind, self.mean, self.std, self.values)
 
     def curve(self, kind: str | None = None, minutes: float | None = None) -> Curve:
-        """Its evaluations to draw, along the updates, or along the minutes of a core that these took in all."""
+        """Its evaluations as a curve, over updates, or over the minutes on a core that these took in all."""
         steps, values = self.evaluations if self.values else (np.zeros(0), np.zeros(0))
         if minutes is not None and self.runs:
             steps = steps * minutes / total_updates(self.runs[0].plan)
@@ -116,7 +116,7 @@ class Score:
 
 
 def attempt(context: Context, data: str, kind: str, train: Callable[[], Run | Sequence[Run]]) -> Score:
-    """The score of what `train` trains: all seeds at once, or a run for each."""
+    """The score of what `train` trains: all seeds at once, or one run for each."""
     try:
         trained = train()
     except DirectoryError:
@@ -134,7 +134,7 @@ def attempt(context: Context, data: str, kind: str, train: Callable[[], Run | Se
 
 
 def train_and_score(context: Context, algorithm: str, data: str, kind: str | None = None, **options: Any) -> Score:
-    """The score of an algorithm on a data set by name, with its preset and all seeds at once."""
+    """The score of an algorithm on a named data set, with its preset and all seeds at once."""
     kind = kind or algorithm
     label = f"{data}/{kind.lower()}"
     options |= {"label": label, "env": row_of(data)}
@@ -146,32 +146,32 @@ def train_and_score(context: Context, algorithm: str, data: str, kind: str | Non
 def score_each(
     context: Context, pairs: Sequence[tuple[str, str]], train: Callable[[str, str], Score]
 ) -> Sequence[Score]:
-    """What `train` gives for each pair of data set and kind of agent."""
+    """The results of `train` for each pair of data set and kind of agent."""
     return require_results([train(data, kind) for data, kind in in_turn(pairs, "training", context.callback)])
 
 
 def load_data(context: Context, data: str) -> Dataset:
-    """The data of that name, recorded now if they never were, with the task they are evaluated on."""
+    """The data of this name, recorded now if they do not exist yet, with the task they are evaluated on."""
     return load(data, progress=context.callback.recording).named(data, row_of(data))
 
 
 def preset_of_part(data: str) -> str | None:
-    """Preset for a part of a data set, whose name no preset has: the paper's for D4RL's files, else the task's."""
+    """Preset for a part of a data set, which has none by name: the paper's for D4RL's files, else the task's."""
     return f"paper/{row_of(data)}" if origin(data) == "d4rl" else None
 
 
 def preset_updates(planned: Plan) -> int:
-    """How many updates the preset gives an agent in all."""
+    """The updates of the preset, over all stages."""
     return total_updates(plan(planned.algorithm, planned.data, env=planned.task, preset=planned.preset))
 
 
 def update_counts(run: Run) -> dict[str, int]:
-    """Columns of a table: the updates an agent had, and those its preset gives."""
+    """Columns of a table: the updates of an agent, and those of its preset."""
     return {"updates": total_updates(run.plan), "preset_updates": preset_updates(run.plan)}
 
 
 def require_same_parts(run: Run, donor: Run, *parts: str) -> None:
-    """Make sure that all agents of a run have these parts of another run's first agent, to the last bit."""
+    """Raise unless all agents of a run have these parts of another run's first agent, bit-identical."""
     for part in parts:
         theirs = jax.tree.leaves(getattr(donor.policy.agent, part))
         for policy in run.policies:
@@ -182,7 +182,7 @@ def require_same_parts(run: Run, donor: Run, *parts: str) -> None:
 
 
 def require_results(scores: Sequence[Score]) -> Sequence[Score]:
-    """The same scores, once it is certain that there is one among them."""
+    """The same scores, after checking that at least one training gave a result."""
     if scores and not any(score.values for score in scores):
         raise WaypostError(f"nothing could be trained; the first error: {scores[0].note}")
     return scores
@@ -192,13 +192,13 @@ def require_results(scores: Sequence[Score]) -> Sequence[Score]:
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    """The mean; None if one of the values is missing, or there are none."""
+    """The mean; None if a value is missing, or there are none."""
     known = list(values)
     return None if not known or None in known else float(np.mean(np.array(known, float)))
 
 
 class Duel:
-    """Two kinds of agents on several data sets: where `leader`, one of them, is ahead.
+    """Two kinds of agents on several data sets, and where `leader`, one of them, is ahead.
 
     paper   the paper's table, by rows and kinds
     """
@@ -211,24 +211,24 @@ class Duel:
         other = kinds[1 - kinds.index(leader)]
         pairs = {name: (found[name, kinds[0]], found[name, kinds[1]]) for name in data}
         self.pairs = {name: pair for name, pair in pairs.items() if all(score.values for score in pair)}
-        """On the data sets where both have a result."""
+        """By data set, where both have a result."""
         means = {key: score.mean or 0.0 for key, score in found.items()}
         self.here = [name for name in self.pairs if means[name, leader] > means[name, other]]
         """The data sets of `pairs` where the leader is ahead."""
         self.there = [name for name in data if paper[row_of(name)][leader].mean > paper[row_of(name)][other].mean]
         """All data sets where the leader is ahead in the paper."""
         self.agree = [name for name in self.pairs if (name in self.here) == (name in self.there)]
-        """The data sets of `pairs` where the order is that of the paper."""
+        """The data sets of `pairs` with the same order as in the paper."""
 
     def doubts(self) -> str:
-        """What the order may be due to where it is not that of the paper."""
+        """Possible reasons for an order that differs from the paper's."""
         return " ".join(possible_reasons(*pair) for name, pair in self.pairs.items() if name not in self.agree)
 
 
 def training_tables(
     scores: Sequence[Score], rows: Sequence[Row] | None = None, caption: str = "Every training."
 ) -> dict[str, Table]:
-    """What every experiment that trains leaves: its trainings, and their evaluations."""
+    """The tables of every experiment that trains: its trainings, and their evaluations."""
     evaluations = [
         {"data": score.data, "kind": score.kind, "step": row["step"], "seed": row["seed"], "score": row["score"]}
         for score in scores
@@ -249,7 +249,7 @@ def number(value: float | None, std: float | None = None) -> str:
 
 
 def failures(scores: Sequence[Score]) -> str:
-    """Which trainings gave no result, and why, and how many are still to be done; nothing if all is there."""
+    """The trainings without a result, and why, and those still to do; empty if all are done."""
     failed = [f"{score.kind} on {score.data}: {score.note}" for score in scores if not (score.values or score.missing)]
     words = [f"**{len(failed)} of {len(scores)} trainings gave no result**: {'; '.join(failed)}."] if failed else []
     missing = Counter(score.kind for score in scores if score.missing)
@@ -260,9 +260,9 @@ def failures(scores: Sequence[Score]) -> str:
 
 
 def possible_reasons(one: Score, other: Score) -> str:
-    """What can be checked where two come out in another order than in the paper: chance, and an early end.
+    """What can be checked if two come out in another order than in the paper: chance, and too short a training.
 
-    Where one has no score there is nothing to check.
+    Empty if one has no score.
     """
     if not (one.values and other.values):
         return ""
@@ -285,7 +285,7 @@ def possible_reasons(one: Score, other: Score) -> str:
 
 
 def chance(pairs: Iterable[tuple[Score, Score]]) -> str:
-    """On which data sets the order may be chance, also where it is as in the paper; nothing if on none."""
+    """The data sets where the order may be chance, even if it is that of the paper; empty if there are none."""
     known = [pair for pair in pairs if all(score.values for score in pair)]
     if any(len(score.values) == 1 for pair in known for score in pair):
         return "With one seed each, the order may be chance."
@@ -299,9 +299,9 @@ def _overlap(one: Score, other: Score) -> bool:
 
 
 def seeds_and_updates(scores: Sequence[Score], minutes: float | None = None) -> str:
-    """How many seeds and updates the trainings had, and what their presets give where that is more.
+    """The seeds and updates of the trainings, and the updates of their presets if these are more.
 
-    minutes   those of a core that each agent had, where they decided how many updates there are
+    minutes   on a core for each agent, if they decided the number of updates
     """
 
     def span(numbers: Sequence[int]) -> str:
@@ -315,12 +315,12 @@ def seeds_and_updates(scores: Sequence[Score], minutes: float | None = None) -> 
     if not any(own < preset for own, preset in counts):
         return text
     short = all(own < REHEARSAL * preset for own, preset in counts)
-    warning = ": this tries out the machinery, the scores say nothing yet" if short else ""
+    warning = ": this only tests the code, the scores mean nothing yet" if short else ""
     return f"{text} (their presets have {span(presets)}{warning})"
 
 
 def different_rows(scores: Sequence[Score]) -> str:
-    """On which data sets not all trainings had the same rows; nothing if all had."""
+    """The data sets on which trainings had different rows; empty if there are none."""
     found: dict[str, set[str]] = {}
     for score in scores:
         found.setdefault(score.data, set()).update(row for run in score.runs for row in run.result.get("rows", ()))
@@ -329,7 +329,7 @@ def different_rows(scores: Sequence[Score]) -> str:
 
 
 def data_sources(data: Sequence[str]) -> str:
-    """Where the data come from, in words."""
+    """The source of the data, in words."""
     kinds = []
     for name in data:
         made = recipe_of(name)
@@ -337,5 +337,5 @@ def data_sources(data: Sequence[str]) -> str:
         kinds.append("D4RL's files" if origin(name) == "d4rl" else f"replicas{size} recorded here")
     return (
         f"The data are {listed(dict.fromkeys(kinds))}; agents are evaluated in the environments of the replica suite. "
-        "The paper's numbers are of D4RL's."
+        "The paper's numbers are for D4RL's."
     )

@@ -1,7 +1,7 @@
-"""Table 2: POR against POR-sparse, which learns V by the sparse objective (4), on the six AntMaze data sets.
+"""Table 2: POR against POR-sparse, which learns V with the sparse objective (4), on the six AntMaze data sets.
 
-On D4RL's files POR-sparse has the paper's settings. On replicas it has those of POR's own preset, but for the objective
-and its tau, which is the paper's: nothing but V's loss is different.
+On D4RL's files POR-sparse has the paper's settings. On replicas it has those of POR's own preset, except for the
+objective and its tau, which is the paper's: only V's loss differs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ POR, SPARSE = KINDS = "POR", "POR-sparse"
 
 
 def sparse_settings(data: str) -> dict[str, Any]:
-    """What makes POR on these data POR-sparse."""
+    """The settings that make POR on these data POR-sparse."""
     preset = f"paper-sparse/{row_of(data)}"
     if origin(data) == "d4rl":
         return {"preset": preset}
@@ -70,10 +70,10 @@ def _text(context: Context, scores: Sequence[Score]) -> str:
     return paragraphs(
         f"""POR and POR-sparse on {len(data)} of {len(TABLE_2)} AntMaze data sets,
         {trainings.seeds_and_updates(scores, context.minutes)}. {trainings.data_sources(data)}
-        POR-sparse has POR's settings but for V's objective and its tau, which is the paper's.""",
+        POR-sparse has POR's settings except for V's objective and its tau, which is the paper's.""",
         f"""POR-sparse is ahead on **{len(duel.here)} of {known}** ({listed(duel.here)}); in the paper on
         {len(duel.there)} of {len(data)} ({listed(duel.there)}). The order is the same as in the paper on {agree} of
-        {known}{"" if agree == known else ", and another on the rest"}. {trainings.chance(duel.pairs.values())}""",
+        {known}{"" if agree == known else ", and different on the others"}. {trainings.chance(duel.pairs.values())}""",
         f"POR and POR-sparse, {pairs}.",
         duel.doubts(),
         trainings.failures(scores),

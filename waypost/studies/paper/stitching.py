@@ -1,26 +1,26 @@
-"""The grid world of Section 4.1: what is lost by choosing among recorded actions only.
+"""The grid world of Section 4.1: the cost of choosing only among recorded actions.
 
-The agent walks from the lower left to the upper right corner of a grid, to any of its 8 neighbours in a move. Entering
-the goal pays 0 and ends the episode, every other move pays -1. The data are two suboptimal trajectories from the start
-to the goal and transitions of random actions at random cells.
+The agent walks from the lower left to the upper right corner of a grid, to any of the 8 neighbours in a move. Entering
+the goal gives reward 0 and ends the episode, every other move gives -1. The data are two suboptimal trajectories from
+the start to the goal and transitions of random actions at random cells.
 
-V comes from the data alone, by dynamic programming on the recorded transitions (in-sample, undiscounted):
+V is computed from the data alone, by dynamic programming on the recorded transitions (in-sample, undiscounted):
 
     V(goal) = 0,    V(s) = max over recorded (s, s') of r(s, s') + V(s')
 
-so V(s) = 1 - (moves of the shortest recorded way from s to the goal), and a cell without such a way has no value. Two
-rules use it differently. How they are read here:
+so V(s) = 1 - (moves of the shortest recorded path from s to the goal), and a cell without such a path has no value.
+Two rules use it differently. They are read here as:
 
     action-stitching   at s, choose among the actions recorded AT s the one that leads to the best s'
-    state-stitching    at s, choose among ALL 8 moves that lead to a cell which is in the data, no matter from where it
-                       was entered there, the one that leads to the best s'
+    state-stitching    at s, choose among ALL 8 moves that lead to a cell in the data, no matter from where it was
+                       entered there, the one that leads to the best s'
 
-The best is the highest r + V(s'). For two cells that are not the goal this is the order of V(s'), as the paper has it;
-it also puts the goal before the cells next to it, whose value is 0 too. Equally good moves are all followed, so a rule
+The best is the highest r + V(s'). For two cells that are not the goal this is the order of V(s'), as in the paper; it
+also puts the goal before the cells next to it, whose value is 0 too. Equally good moves are all followed, so a rule
 gives one path or several.
 
 At every s with a value some recorded move leads to a cell that is one move nearer to the goal in the data, and both
-rules may take it. Action-stitching comes nearer by one with every move, state-stitching by at least one: both arrive,
+rules may take it. Action-stitching gets nearer by one with every move, state-stitching by at least one: both arrive,
 and state-stitching never takes longer.
 
 The paper does not print its data. The trajectories below are ours, chosen to give the paper's numbers of steps, and the
@@ -63,19 +63,19 @@ LOWER: Path = [
 ]
 # fmt: on
 RANDOM = 16
-"""How many random transitions."""
+"""Number of random transitions."""
 SEED = 44
-"""The draw of them that is shown."""
+"""Seed of the draw that is shown."""
 
 WORDS = {(0, 1): "up", (1, 1): "diagonal", (1, 0): "right"}
-"""What the cells next to the start are called."""
+"""Names of the cells next to the start."""
 ACTION, STATE = "action-stitching", "state-stitching"
 PAPER = {ACTION: "11", STATE: "7 or 8"}
 """Steps of each rule in the paper."""
 
 
 class Solution(NamedTuple):
-    """What the two rules make of some data."""
+    """The result of the two rules on some data."""
 
     value: dict[Cell, int]
     paths: dict[str, list[Path]]
@@ -83,7 +83,7 @@ class Solution(NamedTuple):
 
 
 def neighbours(cell: Cell) -> list[Cell]:
-    """The cells one move away."""
+    """All neighbours of a cell."""
     around = [(cell[0] + x, cell[1] + y) for x, y in DIRECTIONS]
     return [(x, y) for x, y in around if 0 <= x < SIZE and 0 <= y < SIZE]
 
@@ -184,55 +184,55 @@ def run(context: Context) -> Outcome:
         for part, recorded in parts.items()
         for a, b in recorded
     ]
-    count = "Steps of every path and of the recorded trajectories, and how many of them are in the data nowhere."
+    count = "Steps of every path and of the recorded trajectories, and the number of steps that are not in the data."
     tables = {
         "counts": Table(counts, count, shown=True),
         "draws": Table(draws, "Steps of both rules for each draw of the random transitions."),
         "paths": Table(paths, "Every cell of every path."),
-        "values": Table(known, "V of every cell; none where no recorded way leads to the goal."),
+        "values": Table(known, "V of every cell; none if no recorded path leads to the goal."),
         "transitions": Table(transitions, "The data."),
     }
     drawing = Drawing(
         draw(solution, drawn),
         "The data (thin), V of each cell from the data alone (number and colour) and every path of the two rules. "
-        "Cells without a number have no recorded way to the goal.",
+        "Cells without a number have no recorded path to the goal.",
         f"Grid of {SIZE} by {SIZE} cells: blue paths along recorded arrows, shorter orange ones that cut corners.",
     )
     return Outcome(_text(tables), {"stitching": drawing}, tables)
 
 
 def _text(tables: dict[str, Table]) -> str:
-    """Every number from the tables."""
+    """Every number is from the tables."""
     rows = tables["counts"].rows
     steps = {rule: [row["steps"] for row in rows if row["rule"] == rule] for rule in (ACTION, STATE, "recorded")}
     first = [_either([row["first move"] for row in rows if row["rule"] == rule], "and") for rule in (ACTION, STATE)]
     state = _either([f"{row['steps']} ({row['unrecorded']} unrecorded)" for row in rows if row["rule"] == STATE])
     draws = np.array([[row[name] for name in ("action", "state", "state_longest")] for row in tables["draws"].rows])
     action, _, longest = draws.T
-    # The shortest path stands first.
+    # The shortest path comes first.
     same = (draws == [steps[ACTION][0], steps[STATE][0], steps[STATE][-1]]).all(axis=1)
     parts = [row["part"] for row in tables["transitions"].rows]
     return paragraphs(
         f"""
         The data are two trajectories of {_either(steps["recorded"], "and")} steps and {parts.count("random")} random
-        transitions; V comes from them by dynamic programming. **Action-stitching**, bound to the actions recorded at
-        each cell, takes {_either(steps[ACTION])} steps: it joins the trajectories where they meet. **State-stitching**
-        may make any of the 8 moves that leads to a recorded cell and takes {state} steps. The paper says
-        {PAPER[ACTION]} against {PAPER[STATE]}. The first moves that tie are {first[0]} for action-stitching and
+        transitions; V is computed from them by dynamic programming. **Action-stitching**, limited to the actions
+        recorded at each cell, takes {_either(steps[ACTION])} steps: it joins the trajectories where they meet.
+        **State-stitching** may make any of the 8 moves that lead to a recorded cell and takes {state} steps. The paper
+        reports {PAPER[ACTION]} against {PAPER[STATE]}. The first moves that tie are {first[0]} for action-stitching and
         {first[1]} for state-stitching; in the paper up and right for both.
         """,
         f"""
         The paper does not print its data. The trajectories are chosen to give its numbers, and the random transitions
         are a draw that does not change them. Of {len(draws)} draws {same.sum()} give these numbers. State-stitching
-        takes fewer steps in {(longest < action).sum()} of them and more in {(longest > action).sum()}, though its
-        longest path counts where paths tie: {longest.mean():.1f} steps on average, against {action.mean():.1f} by
+        takes fewer steps in {(longest < action).sum()} of them and more in {(longest > action).sum()}, although its
+        longest path counts if paths tie: {longest.mean():.1f} steps on average, against {action.mean():.1f} for
         action-stitching.
         """,
     )
 
 
 def _either(items: Sequence[object], word: str = "or") -> str:
-    """The different ones in words: 7 or 8."""
+    """The distinct items in words: 7 or 8."""
     different = sorted({str(item) for item in items}, key=lambda text: (len(text), text))
     return f" {word} ".join(different)
 
@@ -250,7 +250,7 @@ def draw(solution: Solution, drawn: Sequence[Move]) -> Figure:
     for (x, y), known in solution.value.items():
         value[y, x] = known
         axes.text(x + 0.45, y - 0.44, f"{known}", fontsize=7, color="0.2", ha="right", va="bottom")
-    # The dark half of the map would swallow the arrows.
+    # The dark half of the colour map would hide the arrows.
     pale = ListedColormap(matplotlib.colormaps["Purples"](np.linspace(0.05, 0.62, 256)), "pale purple")
     colour_bar(figure, axes, axes.imshow(value, origin="lower", cmap=pale), "value V(s)")
     axes.text(START[0] - 0.46, START[1] - 0.44, "start", fontsize=7, va="bottom", weight="bold")

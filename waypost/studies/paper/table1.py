@@ -1,11 +1,11 @@
 """Table 1: POR against every baseline on the 15 data sets, with the published scores beside ours.
 
 The columns are the paper's. Two of them are the best of several algorithms on each data set, as there: RvS (by return
-or by goal) and the best of five RL-based ones. RvS-G needs to be told a goal, so it is trained on the mazes only. BC
-and `waypoint` stand beside them.
+or by goal) and the best of five RL-based ones. RvS-G needs a goal, so it is trained on the mazes only. BC and
+`waypoint` are added.
 
 In a folder of results the main methods come first, then their further seeds, then one seed of each other method, so
-that a table that is not finished is of use.
+that an unfinished table is already useful.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from waypost.studies.updates import total_updates
 from waypost.training.callbacks import in_turn
 
 MAIN = ("por", "waypoint", "iql", "bc", "bc10", "td3bc")
-"""The methods that get all seeds in a folder of results."""
+"""The methods that are trained with all seeds in a folder of results."""
 COLUMN_OF = {name: column for column, members in COLUMNS.items() for name in members}
 
 
@@ -51,17 +51,17 @@ class Grid:
     scores: Sequence[Score]
 
     def all(self, data: str, column: str) -> list[Score]:
-        """The scores of a column's algorithms on a data set, under the names the paper has for them."""
+        """The scores of a column's algorithms on a data set, under the paper's names."""
         chosen = [each for each in self.scores if each.data == data and COLUMN_OF[each.kind] == column]
         return [replace(each, kind=NAMES[each.kind]) for each in chosen]
 
     def best(self, data: str, column: str) -> Score | None:
-        """The score that counts in a column; None where nothing has one."""
+        """The score that counts in a column; None if there is none."""
         found = [score for score in self.all(data, column) if score.values]
         return max(found, key=lambda score: score.mean or 0.0) if found else None
 
     def known(self, data: Sequence[str], column: str) -> int:
-        """On how many of the data sets a column has a score."""
+        """The number of the data sets on which a column has a score."""
         return sum(self.best(name, column) is not None for name in data)
 
     def mean(self, data: Sequence[str], column: str) -> float | None:
@@ -71,9 +71,9 @@ class Grid:
 
 
 def jobs(context: Context) -> list[tuple[str, str, int]]:
-    """Data set, algorithm and seed of every training, in the order they are worked off.
+    """Data set, algorithm and seed of every training, in the order they run.
 
-    Of the whole table the main methods get all seeds and the others one; of a part everything gets all.
+    For the whole table the main methods get all seeds and the others one; for a part of it all methods get all seeds.
     """
     pairs, seeds = _pairs(context), range(context.size.seeds)
     main = [pair for pair in pairs if pair[1] in MAIN]
@@ -93,7 +93,7 @@ def _pairs(context: Context) -> list[tuple[str, str]]:
 
 
 def _work(context: Context) -> Context:
-    """Do what is missing from the folder of results; the same experiment, which only reads from now on."""
+    """Run what is missing from the folder of results; returns the same experiment, which from then on only reads."""
     assert context.results is not None
     if not context.results.read_only:
         for data, name, seed in in_turn(jobs(context), "training", context.callback):
@@ -120,7 +120,7 @@ def run(context: Context) -> Outcome:
         trained.append({**named, **paper})
     caption = (
         f"Scores: mean and {spread_name(max(len(score.values) for score in scores))}; * is one seed, - is not trained "
-        "yet. A column of several algorithms holds the best of them. Means are of complete columns only."
+        "yet. A column of several algorithms shows the best of them. Means are over complete columns only."
     )
     tables = {
         "table1": Table(_rows(grid), caption, shown=True),
@@ -153,7 +153,7 @@ def _rows(grid: Grid) -> list[Row]:
 
 
 def _cell(grid: Grid, data: str, column: str) -> str:
-    """Our score in words: the mean, the spread, whose it is, and who failed."""
+    """Our score in words: the mean, the spread, its algorithm, and which ones failed."""
     score, members = grid.best(data, column), grid.all(data, column)
     words = [] if score is None else [_with_spread(score.values)]
     words += [score.kind] if score is not None and len(COLUMNS[column]) > 1 else []
@@ -183,13 +183,13 @@ def _or_gap(mean: float | None, gap: str) -> str:
 
 
 MEANS_CAPTION = (
-    "Means of each method over the data sets shown, only where it has a result on all of them; in brackets the spread "
-    "of the seeds' own means. Core-minutes are of an agent's updates, without compilation and evaluations."
+    "Means of each method over the data sets shown, only if it has a result on all of them; in brackets the spread "
+    "of the seeds' own means. Core-minutes are those of an agent's updates, without compilation and evaluations."
 )
 
 
 def _means(algorithms: Sequence[str], grid: Grid) -> list[Row]:
-    """A row for each method: its means over the groups and over all, and what its trainings took."""
+    """A row for each method: its means over the groups and over all, and the cost of its trainings."""
     groups = grouped(grid.data)
     groups |= {"overall": list(grid.data)} if len(groups) > 1 else {}
     rows: list[Row] = []
@@ -199,7 +199,7 @@ def _means(algorithms: Sequence[str], grid: Grid) -> list[Row]:
         for group, names in groups.items():
             found = [own[name].values for name in names if name in own and own[name].values]
             if len(found) < len(names):
-                due = any(name in own for name in names)  # RvS-G has no place in locomotion
+                due = any(name in own for name in names)  # RvS-G is not trained for locomotion
                 row[f"{group} ({len(names)})"] = f"- ({len(found)} of {len(names)})" if due else ""
                 continue
             common = min(map(len, found))
@@ -223,7 +223,7 @@ def _paper_mean(data: Sequence[str], column: str) -> float | None:
 
 
 def _text(context: Context, grid: Grid) -> str:
-    gaps = "" if "rvs-g" not in context.algorithms else "RvS-G is told a goal, so it was trained on the mazes only."
+    gaps = "" if "rvs-g" not in context.algorithms else "RvS-G needs a goal, so it was trained on the mazes only."
     begun = {COLUMN_OF[score.kind] for score in grid.scores if not score.missing}
     papers = replace(grid, columns=[name for name in grid.columns if name in PUBLISHED and name in begun])
     compared = "POR" in papers.columns and len(papers.columns) > 1
@@ -236,16 +236,16 @@ def _text(context: Context, grid: Grid) -> str:
         _verdict(papers) if compared else "POR was not compared with another column of the paper.",
         *(_group(group, data, papers) for group, data in grouped(grid.data).items() if compared),
         _ours(grid) if "Waypoint" in grid.columns and len(grid.columns) > 1 else "",
-        f"""The means of both are those of the rows shown. The paper's own row "locomotion mean" is lower than that
-        (POR: {PRINTED_MEANS["Locomotion"]["POR"].mean} printed, {printed:.1f} by its nine rows): it is a sum divided by
-        12, with three random sets that are not printed.""",
+        f"""The means of both are over the rows shown. The paper's own row "locomotion mean" is lower than that (POR:
+        {PRINTED_MEANS["Locomotion"]["POR"].mean} printed, {printed:.1f} from its nine rows): it is a sum divided by 12,
+        with three random sets that are not printed.""",
         trainings.failures([replace(score, kind=NAMES[score.kind]) for score in grid.scores]),
         trainings.different_rows(grid.scores),
     )
 
 
 def _verdict(grid: Grid) -> str:
-    """On how many data sets POR is best of the paper's columns, here and there."""
+    """The number of data sets on which POR is best of the paper's columns, here and there."""
     best = {name: {c: score for c in grid.columns if (score := grid.best(name, c)) is not None} for name in grid.data}
     whole = {name: row for name, row in best.items() if len(row) == len(grid.columns)}
     here = [name for name, row in whole.items() if _first({c: score.mean for c, score in row.items()}) == "POR"]
@@ -260,12 +260,12 @@ def _verdict(grid: Grid) -> str:
     doubts.append(trainings.chance(pairs[name] for name in here))
     these = "the paper's columns" if len(grid.columns) == len(PUBLISHED) else listed(grid.columns)
     return f"""POR has the highest score of {these} on **{len(here)} of {len(whole)}** data sets{gap}
-    ({listed(here)}); by the paper's numbers on {len(there)} of {len(grid.data)} ({listed(there)}):
+    ({listed(here)}); in the paper on {len(there)} of {len(grid.data)} ({listed(there)}):
     {"as in the paper" if set(here) == set(there) else "not the same as in the paper"}. {" ".join(doubts)}"""
 
 
 def _ours(grid: Grid) -> str:
-    """On how many data sets Waypoint is best of all columns, and its means."""
+    """The number of data sets on which Waypoint is best of all columns, and its means."""
     best = {name: {c: score for c in grid.columns if (score := grid.best(name, c)) is not None} for name in grid.data}
     known = {name: row for name, row in best.items() if "Waypoint" in row and len(row) > 1}
     first = [name for name, row in known.items() if _first({c: each.mean for c, each in row.items()}) == "Waypoint"]
@@ -278,8 +278,8 @@ def _ours(grid: Grid) -> str:
             rival = _first(means, "Waypoint")
             words.append(f"{group} {number(means['Waypoint'])}, the best other column {number(means[rival])} ({rival})")
     means_text = f" Means: {'; '.join(words)}." if words else ""
-    return f"""Waypoint, which the paper has not, is first on **{len(first)} of {len(known)}** data sets
-    ({listed(first)}) of all columns that have a result there.{means_text}"""
+    return f"""Waypoint, which is not in the paper, is first on **{len(first)} of {len(known)}** data sets
+    ({listed(first)}) of all columns with a result there.{means_text}"""
 
 
 def _first(means: Mapping[str, float | None], leave_out: str = "") -> str:
@@ -291,12 +291,12 @@ def _group(group: str, data: Sequence[str], grid: Grid) -> str:
     here = {name: found for name in grid.columns if (found := grid.mean(data, name)) is not None}
     there = {name: found for name in grid.columns if (found := _paper_mean(data, name)) is not None}
     if "POR" not in here or len(here) < 2:
-        return f"{group}: means are missing, because POR or all baselines have gaps."
+        return f"{group}: means are missing, because POR or all baselines lack results."
     rival, theirs = (_first(means, "POR") for means in (here, there))
     ahead = here["POR"] > here[rival]
     same = ahead == (there["POR"] > there[theirs])
-    return f"""{group}: POR's mean is {number(here["POR"])}, that of the best other column {number(here[rival])}
-    ({rival}); the paper's {number(there["POR"])} and {number(there[theirs])} ({theirs}). POR is
+    return f"""{group}: POR's mean is {number(here["POR"])}, the best other column's {number(here[rival])}
+    ({rival}); in the paper {number(there["POR"])} and {number(there[theirs])} ({theirs}). POR is
     {"ahead" if ahead else "not ahead"} here, {"as" if same else "unlike"} in the paper."""
 
 
@@ -320,7 +320,7 @@ def _drawing(grid: Grid) -> Drawing:
         return Drawing(dots(panels, looks, apart=False), f"{marks} Trained and evaluated here.", words)
     return Drawing(
         dots({**panels, "the paper (d4rl)": theirs}, looks, apart=False),
-        f"{marks} Left: trained and evaluated here. Right: as the paper prints them. The two are of different data and "
+        f"{marks} Left: trained and evaluated here. Right: as printed in the paper. The two have different data and "
         "environments.",
         f"Two panels of dots: every algorithm on {many(len(grid.data), 'data set')}, here and in the paper.",
     )

@@ -1,4 +1,4 @@
-"""Pieces of the texts that experiments write."""
+"""Building blocks of the experiments' texts."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Any
 
 
 def listed(items: Iterable[object], word: str = "and") -> str:
-    """In words: a, b and c."""
+    """Items in words: a, b and c."""
     words = [str(item) for item in items]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {word} {words[-1]}" if words else "none"
 
 
 def many(count: int, word: str) -> str:
-    """In words: 1 seed, 2 seeds."""
+    """A count in words: 1 seed, 2 seeds."""
     return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def length(row: Mapping[str, Any]) -> str:
-    """In words: 20000 updates (the preset has 60000)."""
+    """A number of updates in words: 20000 updates (the preset has 60000)."""
     less = row["updates"] < row["preset_updates"]
     return many(row["updates"], "update") + (f" (the preset has {row['preset_updates']})" if less else "")
 
 
 def paragraphs(*texts: str) -> str:
-    """Markdown of those that say something."""
-    # A line that ends in a hyphen would put a space into a name.
+    """Markdown of the texts that are not empty."""
+    # A line break after a hyphen would put a space into a name.
     lines = (textwrap.fill(" ".join(text.split()), 120, break_on_hyphens=False) for text in texts if text.strip())
     return "\n\n".join(lines) + "\n"

@@ -1,9 +1,9 @@
-"""Settings that belong to a data set, as data: one TOML file per algorithm.
+"""Presets: settings for a data set, one TOML file per algorithm.
 
 A preset is a table named after its data set. `steps` is the length of the run, every other entry a field of the
-algorithm's Config; `base` names a table of [base] to start from. Names that begin with `paper/` hold the settings
-of the POR paper's tables and never change; the plain name, where there is one, holds ours. `default.toml` has a
-table for each algorithm, the preset `default`: for data that no algorithm has a preset for.
+algorithm's Config; `base` names a table of [base] to start from. Names that start with `paper/` hold the settings of
+the POR paper's tables and never change; the plain name, if there is one, holds ours. `default.toml` has a table for
+each algorithm, the preset `default`: for data without a preset of any algorithm.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from waypost.errors import WaypostError
 
 DEFAULT = "default"
-"""The preset for data nobody has one for, and the file that holds it."""
+"""The preset for data without one, and the file that holds it."""
 
 
 @cache
@@ -34,7 +34,7 @@ def presets(algorithm: str) -> dict[str, dict[str, Any]]:
 
 @cache
 def names(algorithm: str) -> tuple[str, ...]:
-    """Of every preset there is for an algorithm."""
+    """The names of all presets of an algorithm."""
     return (*presets(algorithm), *([DEFAULT] if algorithm in _tables(DEFAULT) else []))
 
 
@@ -45,19 +45,19 @@ def _tables(file: str) -> dict[str, dict[str, Any]]:
 
 @cache
 def _known_somewhere() -> frozenset[str]:
-    """Names of data that some algorithm has a preset for."""
+    """Names of data for which some algorithm has a preset."""
     return frozenset(name for algorithm in _tables(DEFAULT) for name in presets(algorithm))
 
 
 def find(
     algorithm: str, config_type: type, name: str | None, data: str, task: str | None = None
 ) -> tuple[str | None, int | None, dict[str, Any]]:
-    """The preset asked for, or the one that goes with the data: its name, steps and settings.
+    """The requested preset, or the one for the data: its name, steps and settings.
 
-    Without a name, `data` itself is looked for: the plain names are ours, for data made here. For data of D4RL and
-    Minari it is `paper/` and their name without its version and folders. Then comes the task the data belong to. For
-    data of which no algorithm knows anything it is `default`, whose 0 steps mean: by the number of rows. The name
-    "none" means none.
+    Without a name, `data` itself is looked up: plain names are ours, for data made here. For data of D4RL and Minari it
+    is `paper/` and their name without version and folders. Then the task of the data is looked up. For data without a
+    preset of any algorithm it is `default`, whose 0 steps mean that the number of rows decides. The name "none" means
+    no preset.
     """
     known = presets(algorithm)
     if algorithm in _tables(DEFAULT):
@@ -73,7 +73,7 @@ def find(
         if name is None:
             return None, None, {}
     elif name not in known:
-        raise WaypostError(f"{algorithm} has no preset {name!r}; there are: {', '.join(known) or 'none'}")
+        raise WaypostError(f"{algorithm} has no preset {name!r}; choose from {', '.join(known) or 'none'}")
     settings: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in known[name].items()
     }
