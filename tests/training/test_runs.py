@@ -473,7 +473,7 @@ def test_a_finished_run_with_a_damaged_checkpoint_is_read_from_the_one_before(
     assert waypost.load_run(out).metrics == finished.metrics
     _, record = read_arrays(out / BEFORE)
     write_arrays(out / BEFORE, {}, record | {"metrics": record["metrics"][:-1]})
-    with pytest.raises(WaypostError, match=r"state.safetensors: damaged .*; metrics.csv, .* are still there"):
+    with pytest.raises(WaypostError, match=r"state.safetensors: damaged .*; metrics.csv, .* are intact"):
         waypost.load_run(out)
 
 

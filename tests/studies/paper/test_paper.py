@@ -319,7 +319,7 @@ def test_settings_evaluations_and_runs_of_a_comparison_are_taken_over(
     seconds = [json.loads(Path(f"both/{name}/result.json").read_text())["seconds"] for name in ("t-maze/bc", "own")]
     assert record.training == pytest.approx(sum(seconds), abs=0.01)
     written = Path("out/fake-one/fake-one.md").read_text()
-    assert "20 steps instead of the presets', settings on top of the presets of bc, " in written
+    assert "20 steps instead of the presets', settings that override the presets of bc, " in written
     assert "s of training in all" in written
 
 
@@ -330,7 +330,7 @@ def test_settings_evaluations_and_runs_of_a_comparison_are_taken_over(
     ("name", "options", "words"),
     [
         ("stich", {}, "there is no experiment 'stich'; choose from stitching"),
-        ("stitching", {"steps": 5}, "no steps to choose"),
+        ("stitching", {"steps": 5}, "steps cannot be chosen"),
         ("stitching", {"seeds": 0}, "seeds must be at least 1, got 0"),
         ("stitching", {"evaluation": {"every": 5}}, "settings, runs and evaluations cannot be chosen"),
         ("bound", {"evaluation": {"every": -1}}, "evaluation every must be at least 0, got -1"),
