@@ -195,7 +195,7 @@ def test_a_run_in_memory_is_exported_too(tmp_path: Path) -> None:
     run = waypost.Run(plan("por", "t-maze"), {}, [policy(), other], [], [])
     assert waypost.export(run, tmp_path / "first.npz")["run"] == exporting.fingerprint(policy())
     assert waypost.export(run, tmp_path / "second.npz", seed=4)["run"] == exporting.fingerprint(other)
-    with pytest.raises(WaypostError, match=r"no policy of seed 7, only of \[3, 4\]"):
+    with pytest.raises(WaypostError, match=r"no policy of seed 7; there are \[3, 4\]"):
         waypost.export(run, tmp_path / "third.npz", seed=7)
 
 

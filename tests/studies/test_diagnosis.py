@@ -183,7 +183,7 @@ def test_the_reading_names_the_largest_part() -> None:
         rest = {"bound": 5 * ones, "gap": ones, "value_gain": -ones}
         words = Diagnosis({**dict.fromkeys(names, ones), **parts, **rest}, 3.0).reading()
         assert f"the largest is {largest}." in words
-        assert "1 below the recorded next states" in words
+        assert "1 lower at the goals than at the recorded next states" in words
 
 
 def test_a_run_is_diagnosed_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -235,6 +235,6 @@ def test_what_cannot_be_diagnosed_is_refused(world: Dataset, tmp_path: Path) -> 
         diagnose(policy(), world, neighbours=400)
     whole = policy()
     lacking = eqx.tree_at(lambda agent: agent.guide_part, whole.agent, None, is_leaf=lambda x: isinstance(x, East))
-    with pytest.raises(waypost.WaypostError, match="no guide: a diagnosis needs all three"):
+    with pytest.raises(waypost.WaypostError, match="no guide; a diagnosis needs all three"):
         diagnose(Policy("por", whole.config, whole.spec, lacking), world)
     assert write_diagnosis(measured(world), tmp_path / "new" / "folder").is_dir()

@@ -100,7 +100,7 @@ def test_an_experiment_asks_for_all_it_can_at_once(tmp_path: Path) -> None:
 
 
 def test_workers_and_a_folder_of_results_do_not_go_together(tmp_path: Path) -> None:
-    with pytest.raises(WaypostError, match="are not with --results"):
+    with pytest.raises(WaypostError, match="do not work with --results"):
         run("table1", tmp_path, results=tmp_path / "results", runner=only_read)
-    with pytest.raises(WaypostError, match="are not for stitching, which trains nothing"):
+    with pytest.raises(WaypostError, match="do not work for stitching, which trains nothing"):
         run("stitching", tmp_path, runner=only_read)
