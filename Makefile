@@ -20,11 +20,11 @@ demo: $(VENV)/.installed
 	$(BIN)/waypost demo --out $(RUN) --resume
 
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -n auto --dist worksteal --durations 20
+	$(BIN)/python -m pytest -n auto --dist loadfile --durations 20
 
 # The same tests with branch coverage, of the processes that they start too. It takes a third longer.
 coverage: $(VENV)/.installed
-	$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term --cov-fail-under=98
+	$(BIN)/python -m pytest -n auto --dist loadfile --cov --cov-report=term --cov-fail-under=98
 
 slow: $(VENV)/.installed package-empty
 	$(BIN)/python -m pytest -m slow

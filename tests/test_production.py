@@ -1,4 +1,7 @@
-"""docs/production.md: every command of the page, from a log to a policy that runs without Waypost."""
+"""docs/production.md: every command of the page, from a log to a policy that runs without Waypost.
+
+It takes most of a minute, so it is slow; the lesson of the own log (tests/docs) is the same road with shorter trainings.
+"""
 
 from __future__ import annotations
 
@@ -67,12 +70,14 @@ def test_the_page_goes_all_the_way() -> None:
     assert sum(command[:2] == ["waypost", "train"] for command in commands()) == 3
 
 
+@pytest.mark.slow
 def test_the_judgement_takes_what_is_best(place: Path) -> None:
     judged = json.loads((place / "runs/judge/judge.json").read_text())
     assert judged["take"] == "waypoint seed 0"
     assert judged["verdict"].split(":")[0] in PAGE
 
 
+@pytest.mark.slow
 def test_the_policy_that_was_taken_is_better_than_the_log_without_waypost(place: Path) -> None:
     script, file = commands()[-1][1:]
     done = subprocess.run(
@@ -84,6 +89,7 @@ def test_the_policy_that_was_taken_is_better_than_the_log_without_waypost(place:
     assert policy_trips < log_trips / 2
 
 
+@pytest.mark.slow
 def test_its_page_says_what_can_be_said_without_a_simulator(place: Path) -> None:
     page = (place / "runs/waypoint/report.html").read_text()
     for words in ("Take waypoint seed 0", "Compared with the log", "held-out episodes", "A good episode", "A bad one"):
@@ -93,6 +99,7 @@ def test_its_page_says_what_can_be_said_without_a_simulator(place: Path) -> None
     assert "waypost judge runs/waypoint" not in page
 
 
+@pytest.mark.slow
 def test_a_sound_agent_is_called_sound(place: Path) -> None:
     found = json.loads((place / "runs/waypoint/diagnosis/diagnosis.json").read_text())
     assert found["sound"]
@@ -100,6 +107,7 @@ def test_a_sound_agent_is_called_sound(place: Path) -> None:
     assert found["findings"] == []
 
 
+@pytest.mark.slow
 def test_the_weights_are_laid_out_as_their_page_says(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (code,) = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs/weights.md").read_text(), re.MULTILINE | re.DOTALL)
     monkeypatch.chdir(place)
