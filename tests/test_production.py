@@ -1,6 +1,7 @@
 """docs/production.md: every command of the page, from a log to a policy that runs without Waypost.
 
-It takes most of a minute, so it is slow; the lesson of the own log (tests/docs) is the same road with shorter trainings.
+It takes most of a minute, so it is slow. The lesson of the own log (tests/docs) goes the same way with shorter
+trainings.
 """
 
 from __future__ import annotations
