@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,7 @@ def test_the_python_of_a_page_runs(page: Path, sandbox: Path, tmp_path: Path, mo
     shutil.copytree(sandbox, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "tank", raising=False)  # that of another test, or of examples/tank
     shutil.rmtree(tmp_path / "runs")
     names: dict[str, Any] = {"waypost": waypost, **GIVEN.get(name_of(page), dict)()}
     for code in python_of(page):
