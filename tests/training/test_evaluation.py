@@ -1,4 +1,4 @@
-"""Rollouts: every episode counted once, whoever steps beside it."""
+"""Rollouts: every episode counted once, whatever steps beside it."""
 
 from __future__ import annotations
 
