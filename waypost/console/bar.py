@@ -20,21 +20,26 @@ from waypost.training.plan import Plan
 from waypost.training.runs import Run
 
 
+def steps_bar() -> Progress:
+    """Bars that count steps, with the time that has passed and that is left."""
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("elapsed"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=screen,
+    )
+
+
 class TrainingBar(RunPage):
     """A progress bar with an ETA, and a line per evaluation."""
 
     def __init__(self) -> None:
         self.recorder: TaskID | None = None
-        self.bar = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("elapsed"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=screen,
-        )
+        self.bar = steps_bar()
 
     def recording(self, done: int, total: int) -> None:
         """Show the recording of data on first use, before training."""

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import TaskID
 
+from waypost.console.bar import steps_bar
 from waypost.console.screen import screen
 from waypost.studies.trials import Status, Trial
 from waypost.studies.workers import Board
@@ -23,16 +16,7 @@ class TrialsBar(Board):
     """Bars with the time that is left; without a terminal a line for each training that ends."""
 
     def __init__(self) -> None:
-        self.bar = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("elapsed"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=screen,
-        )
+        self.bar = steps_bar()
         self.rows: dict[Path, TaskID] = {}
         self.all: TaskID | None = None
 
