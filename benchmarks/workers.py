@@ -1,7 +1,8 @@
 """What `--workers` brings: `python benchmarks/workers.py`. README.md explains the figures.
 
-The same trainings in one process, on Ray with one worker, and on Ray with two, each time into a new folder. All have
-the weights of the others, byte for byte, which is checked.
+The same trainings in one process, on Ray with one worker, and on Ray with two, each time into a new folder, with one
+core's worth of threads for each. All have the weights of the others, byte for byte, which is checked. One more process
+trains with the threads of all cores, as a command without `--workers` does.
 
 The last line of standard output is one JSON object with the headline figures.
 """
@@ -21,6 +22,8 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+
+from waypost.resources import CORES, XLA_CORES
 
 MEMORY = 200_000_000
 """Bytes of Ray's shared memory."""
@@ -53,13 +56,12 @@ def side(workers: int, asked: argparse.Namespace, out: Path) -> dict[str, Any]:
     return {"all": ended - begun, "work": ended - first, "weights": weights.hexdigest()}
 
 
-def in_process(workers: int, words: list[str]) -> dict[str, Any]:
-    """A side in a process of its own, with one core's worth of threads for each training."""
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
-    environment = os.environ | ({} if workers else {"WAYPOST_CORES": "1", "XLA_FLAGS": flags})
+def in_process(workers: int, words: list[str], threads: int | None = 1) -> dict[str, Any]:
+    """A side in a process of its own, with this many threads where it is not Ray that decides."""
+    limits = {} if workers or threads is None else dict.fromkeys((CORES, XLA_CORES), str(threads))
     with tempfile.TemporaryDirectory() as folder:
         line = [sys.executable, __file__, *words, "--side", str(workers), "--out", f"{folder}/out"]
-        done = subprocess.run(line, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+        done = subprocess.run(line, env=os.environ | limits, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -77,21 +79,30 @@ def main() -> None:
         print(json.dumps(side(asked.side, asked, asked.out)))
         return
     words = [f"--{name}={getattr(asked, name)}" for name in ("trainings", "steps", "algo", "data")]
-    in_process(0, [*words[1:], "--trainings=1"])  # the programs are compiled, and kept
+    for threads in (1, None):
+        in_process(0, [*words[1:], "--trainings=1"], threads)  # the programs are compiled, and kept
     found = {workers: in_process(workers, words) for workers in (0, 1, asked.workers)}
     assert len({each["weights"] for each in found.values()}) == 1, "the weights differ"
     here, one, several = (found[workers] for workers in (0, 1, asked.workers))
+    free = in_process(0, words, None)
     results = {
         "throughput_ratio": one["work"] / several["work"],
         "throughput_ratio_with_start": one["all"] / several["all"],
+        "throughput_against_all_threads": free["work"] / several["work"],
         "ray_start_seconds": one["all"] - one["work"],
         "ray_overhead_per_trial_seconds": (one["work"] - here["work"]) / asked.trainings,
         "trial_seconds": here["work"] / asked.trainings,
     }
     table = Table("figure", "value", "what it is")
-    trained = f"{asked.trainings} trainings"
-    table.add_row("throughput_ratio", f"{results['throughput_ratio']:.2f}", f"{trained}, 1 and {asked.workers} workers")
+    trained = f"{asked.trainings} trainings, 1 and {asked.workers} workers of one core"
+    table.add_row(
+        "throughput_ratio",
+        f"{results['throughput_ratio']:.2f}",
+        f"{trained}, 1 and {asked.workers} workers of one core",
+    )
     table.add_row("... with Ray's start", f"{results['throughput_ratio_with_start']:.2f}", "from the call to the end")
+    against = f"one process with the threads of all cores, and {asked.workers} workers"
+    table.add_row("... against all threads", f"{results['throughput_against_all_threads']:.2f}", against)
     table.add_row("Ray's start", f"{results['ray_start_seconds']:.1f} s", "until the first training begins")
     table.add_row("overhead", f"{results['ray_overhead_per_trial_seconds']:.2f} s", "of Ray with one worker, per trial")
     table.add_row("a training", f"{results['trial_seconds']:.1f} s", "without Ray, one after the other")

@@ -25,6 +25,8 @@ _CGROUPS = {
 
 CORES = "WAYPOST_CORES"
 """The variable that limits how many cores a process takes for itself, where it may use more."""
+XLA_CORES = "NPROC"
+"""The variable that XLA reads for the number of its threads, when JAX starts."""
 
 
 def require(module: str, extra: str, purpose: str) -> Any:

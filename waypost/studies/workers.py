@@ -24,7 +24,7 @@ from waypost.data.dataset import Dataset
 from waypost.data.large import stays_in_files
 from waypost.data.sources import load
 from waypost.errors import DirectoryError, InterruptedRun, WaypostError
-from waypost.resources import CORES, require
+from waypost.resources import CORES, XLA_CORES, require
 from waypost.studies.results import NotTrained
 from waypost.studies.trials import Status, Trial, carry_out, saved_at, status
 from waypost.training.callbacks import Callback, in_turn
@@ -165,9 +165,7 @@ class OnRay:
 
     def _variables(self) -> dict[str, str]:
         """Environment variables that keep a worker to its share of a machine."""
-        found = {CORES: str(max(1, int(self.cpus)))}
-        if self.cpus <= 1:
-            found["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
+        found = dict.fromkeys((CORES, XLA_CORES), str(max(1, int(self.cpus))))
         if 0 < self.gpus < 1:  # by default JAX takes most of a GPU's memory
             found["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{0.9 * self.gpus:.3f}"
         return found
