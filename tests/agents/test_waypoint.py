@@ -53,6 +53,7 @@ CHANGES: dict[str, Any] = {
     "backup": 0,
     "tau": 0.7,
     "residuals": "plain",
+    "baseline": "target",
     "inverse_temperature": 1.0,
     "weight_cap": 1.5,
     "executor_weighted": True,
@@ -69,6 +70,7 @@ CHANGES: dict[str, Any] = {
     "guide_learning_rate": 0.1,
     "executor_learning_rate": 0.1,
     "schedule": "constant",
+    "value_schedule": "cosine",
     "value_hidden": (5,),
     "guide_hidden": (5,),
     "executor_hidden": (5,),
@@ -142,7 +144,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "value_layer_norm": False,
         "executor_inputs": (0, 2),
     },
-    "state": {"waypoint": "state", "horizon": 4, "backup": 0, "inverse_temperature": 1.0},
+    "state": {"waypoint": "state", "horizon": 4, "backup": 0, "inverse_temperature": 1.0, "baseline": "target"},
 }
 
 
@@ -397,7 +399,8 @@ def test_columns_must_be_those_of_the_data(settings: dict[str, Any], message: st
 @pytest.mark.parametrize(
     ("name", "value"),
     [("drift", 1.5), ("drift", -0.1), ("backup", -1), ("horizon", -1), ("action_noise", -0.1), ("waypoint", "x"),
-     ("residuals", "x"), ("executor_aim", "x"), ("executor_reads", "x"), ("tau", 1.0), ("weight_cap", 0.0)],
+     ("residuals", "x"), ("baseline", "x"), ("executor_aim", "x"), ("executor_reads", "x"),
+     ("tau", 1.0), ("weight_cap", 0.0)],
 )  # fmt: skip
 def test_a_setting_out_of_range_is_refused_by_name(name: str, value: Any) -> None:
     with pytest.raises(WaypostError, match=rf"^{name} must .+, got "):

@@ -71,7 +71,8 @@ class Oracle:
         return (np.abs(self.config.tau - (u < 0)) * u**2)[:, self.known].mean()
 
     def weights(self, net: Any, target: Any) -> np.ndarray:
-        u = self.earned + self.left * self.values(target, self.goals).min(0) - self.values(net, self.states).min(0)
+        subtracted = self.values(net if self.config.baseline == "value" else target, self.states).min(0)
+        u = self.earned + self.left * self.values(target, self.goals).min(0) - subtracted
         if self.config.residuals == "standardised":
             u = (u - u[self.aimed].mean()) / u[self.aimed].std()
         return np.minimum(np.exp(self.config.inverse_temperature * u), self.config.weight_cap)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -91,13 +91,12 @@ def stages_of(config: Any, steps: int) -> tuple[Stage, ...]:
     return stages[config.training]
 
 
-def optimisers_of(config: Any, stages: Iterable[Stage], parts: Iterable[str]) -> dict[str, Any]:
-    """Adam for each part. The step sizes of guide and executor follow the schedule over their stages."""
+def optimisers_of(config: Any, stages: Iterable[Stage], schedules: Mapping[str, str]) -> dict[str, Any]:
+    """Adam for each part; its step size is constant, or falls to zero over the part's stages (cosine)."""
 
     def rate(part: str) -> optax.ScalarOrSchedule:
         first: float = getattr(config, f"{part}_learning_rate")
         steps = sum(stage.steps for stage in stages if part in stage.parts)
-        constant = part not in ("guide", "executor") or config.schedule == "constant"
-        return first if constant else optax.cosine_decay_schedule(first, max(steps, 1))
+        return first if schedules[part] == "constant" else optax.cosine_decay_schedule(first, max(steps, 1))
 
-    return {part: optax.adam(rate(part)) for part in parts}
+    return {part: optax.adam(rate(part)) for part in schedules}

@@ -158,7 +158,13 @@ class POR(Algorithm):
         if config.guide_objective == "constrained" and config.training != "executor":
             behaviour = Stage("behaviour guide", config.behaviour_steps or steps, frozenset({"behaviour"}))
             self.stages = (behaviour, *self.stages)
-        self.optimisers = optimisers_of(config, self.stages, ("behaviour", "value", "guide", "executor"))
+        schedules = {
+            "behaviour": "constant",
+            "value": "constant",
+            "guide": config.schedule,
+            "executor": config.schedule,
+        }
+        self.optimisers = optimisers_of(config, self.stages, schedules)
 
     @classmethod
     def prepare(cls, config: Config, dataset: Dataset) -> tuple[prepare.Arrays, Spec]:

@@ -64,6 +64,8 @@ class Config(Settings):
     """Expectile of V, towards 1 = towards the best outcome."""
     residuals: Literal["standardised", "plain"] = "standardised"
     """Residuals in the guide's weights: with mean 0 and standard deviation 1 in each batch, or as they are."""
+    baseline: Literal["value", "target"] = "value"
+    """What residuals in the guide's weights subtract: V as in POR, or V', whose errors at states nearby cancel."""
     inverse_temperature: float = 3.0
     """Weight of value against staying close to the data."""
     weight_cap: float = 100.0
@@ -89,13 +91,15 @@ class Config(Settings):
     target_rate: float = 0.05
     """Share of V that moves into the target V' each step."""
     value_learning_rate: float = 1e-3
-    """Adam's step size for V, constant."""
+    """Adam's step size for V at the start."""
     guide_learning_rate: float = 1e-3
     """Adam's step size for the guide at the start."""
     executor_learning_rate: float = 1e-3
     """Adam's step size for the executor at the start."""
     schedule: Literal["cosine", "constant"] = "cosine"
     """Step sizes of guide and executor: cosine decay to zero, or constant."""
+    value_schedule: Literal["cosine", "constant"] = "constant"
+    """The same for the step size of V."""
     value_hidden: tuple[int, ...] = (256, 256)
     """Hidden layers of each V network."""
     guide_hidden: tuple[int, ...] = (256, 256)
@@ -245,7 +249,8 @@ class Waypoint(Algorithm):
     def __init__(self, config: Config, spec: Spec, steps: int):
         self.config, self.spec = config, spec
         self.stages = stages_of(config, steps)
-        self.optimisers = optimisers_of(config, self.stages, ("value", "guide", "executor"))
+        schedules = {"value": config.value_schedule, "guide": config.schedule, "executor": config.schedule}
+        self.optimisers = optimisers_of(config, self.stages, schedules)
 
     @classmethod
     def fit(cls, config: Config, dataset: Dataset) -> Config:
@@ -322,14 +327,17 @@ class Waypoint(Algorithm):
             """The part after a gradient step of its network; its space is unchanged."""
             return replace(part, net=descent.step(name, part.net, lambda net: loss(replace(part, net=net))))
 
+        def before() -> Value:
+            """V'."""
+            return replace(have(value, "value function"), net=state.target or value.net)
+
         def residuals(prefix: str, places: Array, values: Array) -> Array:
             """Rewards on the way + gamma^steps (1 - terminal) min V'(there) - V(here)."""
-            before = replace(have(value, "value function"), net=state.target or value.net)
             rewards, discounts = batch[f"{prefix}_rewards"], batch[f"{prefix}_discounts"]
-            return losses.td_target(rewards, discounts, before(places)) - values
+            return losses.td_target(rewards, discounts, before()(places)) - values
 
         def weights() -> Array:
-            u = residuals("goal", goals, value(s))
+            u = residuals("goal", goals, (value if config.baseline == "value" else before())(s))
             if config.residuals == "standardised":
                 u = losses.standardised(u, batch["aimed"])
             return losses.exponential_weight(u, config.inverse_temperature, config.weight_cap)
