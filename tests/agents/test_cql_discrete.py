@@ -236,7 +236,6 @@ def chain() -> Dataset:
     )
 
 
-@pytest.mark.learns
 @pytest.mark.parametrize("weight", [0.0, 0.3])
 def test_it_joins_the_halves_of_a_chain_and_never_does_what_nobody_did(weight: float) -> None:
     config = Config(hidden=(32,), learning_rate=3e-3, target_rate=0.05, penalty_weight=weight, batch_size=32)

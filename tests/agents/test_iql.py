@@ -391,7 +391,6 @@ def test_presets_are_the_originals(name: str, tau: float, beta: float) -> None:
 # -- learning ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.learns
 def test_it_follows_the_rare_way_to_the_reward() -> None:
     """A line of seven places; from each, one row in five goes right, where the reward is, and the others go left."""
     places = np.repeat(np.arange(7.0), 10)

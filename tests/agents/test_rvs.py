@@ -478,7 +478,6 @@ def test_g_is_refused_where_the_task_has_no_goal_and_trains_where_there_is_no_ta
 # -- learning ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.learns
 @EITHER
 def test_it_does_what_goes_with_what_is_asked_for(form: str) -> None:
     """Episodes of four steps that go up or down all the time; a step earns where it goes."""

@@ -354,7 +354,6 @@ def test_a_setting_out_of_range_is_refused_by_name(name: str, value: Any) -> Non
 # -- learning --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.learns
 def test_it_does_better_than_the_data_where_the_data_are_spread() -> None:
     """One step with the best action at 2 of [0, 3], and data around 1."""
     random = np.random.default_rng(0)

@@ -601,7 +601,6 @@ def reached(inverse_temperature: float) -> float:
     return x
 
 
-@pytest.mark.learns
 def test_it_goes_to_the_goal_where_the_data_go_both_ways_and_without_weights_it_does_not() -> None:
     assert reached(3.0) > 9.5
     assert reached(0.0) < 8
