@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -380,12 +381,35 @@ for line in sys.stdin:
 """
 
 
-def test_being_terminated_is_being_stopped(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """As by Ctrl-C, so that what was being written is cleaned up."""
-    before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr("waypost.cli.handlers.run_list", lambda _: os.kill(os.getpid(), signal.SIGTERM))
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_being_terminated_is_being_stopped(
+    number: signal.Signals, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by Ctrl-C, so that what was being written is cleaned up; what is then cleaned up is not interrupted again."""
+    cleaned = []
+
+    def terminated(_: object) -> None:
+        try:
+            os.kill(os.getpid(), number)
+            time.sleep(1)
+        finally:
+            os.kill(os.getpid(), number)
+            cleaned.append("up")
+
+    before = signal.getsignal(number)
+    monkeypatch.setattr("waypost.cli.handlers.run_list", terminated)
     assert call(capfd, "list") == (130, "", "waypost: stopped\n")
-    assert signal.getsignal(signal.SIGTERM) is before
+    assert cleaned == ["up"]
+    assert signal.getsignal(number) is before
+
+
+def test_nohup_is_respected(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        monkeypatch.setattr("waypost.cli.handlers.run_list", lambda _: os.kill(os.getpid(), signal.SIGHUP))
+        assert call(capfd, "list") == (0, "", "")
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_an_interrupted_training_says_how_to_continue(

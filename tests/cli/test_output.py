@@ -139,6 +139,24 @@ def test_interruptions_and_closed_pipes_keep_their_meaning(
     assert ended(capfd, "list") == (code, "", words)
 
 
+def test_a_closed_terminal_does_not_fail(capfd: pytest.CaptureFixture[str]) -> None:
+    kept, (terminal, end) = os.dup(2), os.openpty()
+    try:
+        os.dup2(end, 2)
+        os.close(terminal)
+        with pytest.raises(OSError, match="Input/output error"):
+            os.write(2, b"lost")
+        output.discard_failing()
+        assert os.write(2, b"lost") == 4
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(end)
+    output.discard_failing()
+    os.write(2, b"seen")
+    assert capfd.readouterr().err == "seen"
+
+
 def test_a_bug_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def bug(_: object) -> None:
         raise ZeroDivisionError

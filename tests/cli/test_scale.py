@@ -63,6 +63,10 @@ def test_many_trainings_are_on_one_screen(dataset: Dataset, capsys: pytest.Captu
         ("trainings", 0, 2),
         ("walk/bc", 40, 100),
     ]
+    board.ended(trial, "paused at step 40")
+    assert [(row.completed, row.total) for row in board.bar.tasks] == [(1, 2)]
+    board.running(trial, Status("running", 60, 100))
+    assert [(row.completed, row.total) for row in board.bar.tasks] == [(0, 2), (60, 100)], "it goes on"
     board.ended(trial, "finished")
     assert [(row.completed, row.total) for row in board.bar.tasks] == [(1, 2)]
     board.close()

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import waypost
 from waypost.agents import ALGORITHMS
 from waypost.cli import _STYLE, _with_expressions
 from waypost.cli.options import COMMANDS, Place, train_type
+from waypost.studies import candidates
 from waypost.training.plan import plan
 
 WRITTEN = [*PAGES, ROOT / "README.md"]
@@ -181,6 +183,15 @@ def test_every_command_of_a_page_is_one_the_parser_takes(
             tyro.cli(kind, args=rest, config=_STYLE, **more)
         except SystemExit:
             pytest.fail(f"{line}: {capsys.readouterr().err}")
+
+
+def test_the_settings_of_sweeps_are_there() -> None:
+    lines = [line.split() for page in WRITTEN for line in commands_of(page) if line.startswith("waypost sweep ")]
+    assert len(lines) > 1
+    for words in lines:
+        given = [*pairwise(words)]
+        candidates.read_grid(words[2], [value.strip("'") for option, value in given if option == "--grid"])
+        candidates.read_ranges(words[2], [value for option, value in given if option == "--range"])
 
 
 def test_pages_hold_commands_to_try() -> None:

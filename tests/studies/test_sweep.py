@@ -16,7 +16,7 @@ from waypost.envs.tasks import Protocol
 from waypost.errors import WaypostError
 from waypost.files import table, write_text
 from waypost.report.sweep import render_sweep, write_sweep
-from waypost.studies import measures
+from waypost.studies import measures, workers
 from waypost.studies.candidates import Range
 from waypost.studies.results import NotTrained
 from waypost.studies.sweep import Early, Sweep, sweep
@@ -34,11 +34,13 @@ class Trained:
 
     def __init__(self) -> None:
         self.asked: list[tuple[int, int | None]] = []
+        self.names: list[str] = []
 
     def __call__(self, trials: Feed, callback: Callback) -> Iterator[tuple[Trial, Outcome]]:
         for trial in trials:
             if trial is not None:
                 self.asked.append((trial.plan.config.batch_size, trial.until))
+                self.names.append(trial.name)
                 yield trial, self.outcome(trial)
 
     def outcome(self, trial: Trial) -> Outcome:
@@ -61,7 +63,7 @@ def swept(out: Path, runner: Any, sizes: tuple[int, ...] = (8, 16), **options: A
 
 def test_every_combination_is_a_run_directory_and_a_row(tmp_path: Path) -> None:
     runner = Trained()
-    grid = {"batch_size": [8, 16], "learning_rate": [0.1, 0.2]}
+    grid: dict[str, list[Any]] = {"batch_size": [8, 16], "learning_rate": [0.1, 0.2]}
     found = sweep("bc", "t-maze", grid, out=tmp_path, seeds=2, steps=900, settings=SETTINGS, runner=runner)
     assert [row.label for row in found.rows] == [
         "batch_size=16 learning_rate=0.1",
@@ -87,6 +89,7 @@ def test_every_combination_is_a_run_directory_and_a_row(tmp_path: Path) -> None:
 def test_hopeless_trials_stop_and_stay_stopped(tmp_path: Path) -> None:
     runner, sizes = Trained(), (16, 8, 32)
     found = swept(tmp_path, runner, sizes, early=Early())
+    assert runner.names[0] == "batch_size=16"
     assert runner.asked == [(16, 100), (16, 300), (16, None), (8, 100), (32, 100), (32, 300), (32, None)]
     assert [row.label for row in found.rows] == ["batch_size=32", "batch_size=16", "batch_size=8"]
     assert found.rows[-1].note == "stopped at step 100, where its score was 8.5"
@@ -119,12 +122,21 @@ def test_a_judgement_is_asked_for_once(tmp_path: Path, monkeypatch: pytest.Monke
         found = swept(tmp_path, Trained(), measure="value")
         assert [row.mean for row in found.rows] == [16.0, 8.0]
     assert judged == [8, 16]
+    (tmp_path / "trials.json").unlink()
+    monkeypatch.setattr(workers, "_read", Trained().outcome)
+    shown = swept(tmp_path, only_read, measure="value")
+    assert [row.note for row in shown.rows] == ["no value: not estimated yet"] * 2
+    assert judged == [8, 16], "looking takes no time"
+    monkeypatch.setattr(measures, "judge_runs", lambda runs: ({None: [0.0]}, {"bc": "nobody can tell"}))
+    (row, *_) = swept(tmp_path / "unknown", Trained(), measure="value").rows
+    assert (row.mean, row.note) == (None, f"no value: `waypost judge {row.directory}` says why")
+    monkeypatch.setattr(measures, "judge_runs", judge_runs)
     monkeypatch.setattr(measures, "load_policies", lambda place: [])
     swept(tmp_path / "early", Trained(), measure="value", early=Early(first=300))
     assert judged[2:] == [8, 8, 16, 16], "at the rung and in the end"
 
 
-def test_optuna_chooses_and_goes_on_after_an_interruption(tmp_path: Path) -> None:
+def test_optuna_chooses_and_goes_on_after_an_interruption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, Any] = {"sizes": (8, 16, 32), "ranges": {"learning_rate": Range(0.1, 0.9)}, "trials": 6}
     whole = swept(tmp_path / "whole", Trained(), **asked)
     assert len(whole.rows) == 6
@@ -137,12 +149,22 @@ def test_optuna_chooses_and_goes_on_after_an_interruption(tmp_path: Path) -> Non
 
     with pytest.raises(KeyboardInterrupt):
         swept(tmp_path / "killed", Killed(), **asked)
+    kept = (tmp_path / "killed" / "trials.json").read_text()
+    monkeypatch.setattr(workers, "_read", lambda trial: NotTrained("running"))
+    shown = swept(tmp_path / "killed", only_read, **asked)
+    assert len(shown.rows) == 4, "nothing is suggested only to be shown"
+    assert (tmp_path / "killed" / "trials.json").read_text() == kept
     found = swept(tmp_path / "killed", Trained(), **asked)
     assert [row.settings for row in found.rows] == [row.settings for row in whole.rows]
+    assert "learning_rate=0." in found.rows[0].label
+    assert max(len(row.label) for row in found.rows) < 40, "with few digits"
+    with pytest.raises(NotTrained, match="no trials yet"):
+        swept(tmp_path / "new", only_read, **asked)
 
 
 def test_the_state_is_shown_at_any_time(tmp_path: Path) -> None:
     found = swept(tmp_path, only_read)
+    assert not (tmp_path / "trials.json").exists()
     assert [row.note for row in found.rows] == ["not trained yet"] * 2
     assert found.best is None
     assert "no results" in render_sweep(found)

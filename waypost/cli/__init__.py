@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import tyro
@@ -43,15 +44,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 @contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM ends a command as Ctrl-C does: nothing half-written is left behind."""
+    """SIGTERM, and SIGHUP when a terminal closes, end a command as Ctrl-C does: nothing half-written is left behind."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, _terminated)}
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # `nohup` ignores it
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, _hung_up)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _terminated(number: int, frame: FrameType | None) -> None:
+    """Stop once: `timeout` sends the signal twice, to the process and to its group."""
+    signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def _hung_up(number: int, frame: FrameType | None) -> None:
+    """Stop as after SIGTERM, even if a training handles it now."""
+    output.discard_failing()
+    signal.raise_signal(signal.SIGTERM)
 
 
 def _run(arguments: list[str]) -> int:

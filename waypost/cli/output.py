@@ -112,6 +112,15 @@ def end(words: str, code: int) -> int:
     return code
 
 
+def discard_failing() -> None:
+    """Discard what is printed on a terminal that is gone: an error there would keep a command from saving its work."""
+    for descriptor in (1, 2):
+        try:
+            os.write(descriptor, b"")
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+
+
 def close() -> None:
     """Leave nothing for Python to flush at exit: if that failed, it would be a second error."""
     for stream in (sys.stdout, sys.stderr):

@@ -29,7 +29,7 @@ class Sweep(LogOptions):
     grid: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """A setting and its values: tau=0.7,0.9 or 'hidden=[64],[64,64]'. With several, every combination is tried."""
     range: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """For a search: a setting and its range: tau=0.5:0.95, or learning_rate=1e-4:1e-2:log."""
+    """For a search: a setting and its range: tau=0.5:0.95, or value_learning_rate=1e-4:1e-2:log."""
     search: Literal["optuna"] | None = None
     """Let Optuna choose --trials settings (extra search); by default the whole grid is tried."""
     trials: int | None = None

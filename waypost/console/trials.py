@@ -19,12 +19,15 @@ class TrialsBar(Board):
         self.bar = steps_bar()
         self.rows: dict[Path, TaskID] = {}
         self.all: TaskID | None = None
+        self.over: set[Path] = set()
+        """Those that ended; one that was paused may start again."""
 
     def begin(self, count: int | None) -> None:
         self.all = self.bar.add_task("trainings", total=count)
         self.bar.start()
 
     def running(self, trial: Trial, at: Status) -> None:
+        self._count(self.over - {trial.place})
         if trial.place not in self.rows:
             self.rows[trial.place] = self.bar.add_task("", total=at.total)
         row = self.rows[trial.place]
@@ -36,11 +39,16 @@ class TrialsBar(Board):
         if row is not None:
             self.bar.remove_task(row)
         screen.tell(f"{trial.name}: {words}")
+        self._count(self.over | {trial.place})
+
+    def _count(self, over: set[Path]) -> None:
+        self.over = over
         if self.all is not None:
-            self.bar.advance(self.all)
+            self.bar.update(self.all, completed=len(over))
 
     def close(self) -> None:
         self.bar.stop()
         for task in self.bar.task_ids:
             self.bar.remove_task(task)
         self.rows.clear()
+        self.over = set()

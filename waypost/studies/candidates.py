@@ -30,6 +30,10 @@ class Range(NamedTuple):
 class Candidates(Protocol):
     """Settings to try, one after the other."""
 
+    def __len__(self) -> int:
+        """How many there are in all."""
+        ...
+
     def next(self) -> Settings | None:
         """The next settings; None if there are no more."""
         ...
@@ -54,10 +58,10 @@ def read_grid(algorithm: str, words: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def read_ranges(algorithm: str, words: Sequence[str]) -> dict[str, Range]:
-    """Ranges by setting, from texts such as tau=0.5:0.95 or learning_rate=1e-4:1e-2:log."""
+    """Ranges by setting, from texts such as tau=0.5:0.95 or value_learning_rate=1e-4:1e-2:log."""
     found: dict[str, Range] = {}
     for text in words:
-        name, given = _named(algorithm, text, "tau=0.5:0.95 or learning_rate=1e-4:1e-2:log", found)
+        name, given = _named(algorithm, text, "tau=0.5:0.95 or value_learning_rate=1e-4:1e-2:log", found)
         low, _, rest = given.partition(":")
         high, _, scale = rest.partition(":")
         if scale not in ("", "log"):
@@ -111,6 +115,9 @@ class Grid:
             raise WaypostError(f"the grid has {len(self.combinations)} combinations; the most are {MOST}")
         self.place = 0
 
+    def __len__(self) -> int:
+        return len(self.combinations)
+
     def next(self) -> Settings | None:
         self.place += 1
         return self.combinations[self.place - 1] if self.place <= len(self.combinations) else None
@@ -139,6 +146,9 @@ class Suggested:
         self.optuna = require("optuna", "search", "--search optuna")
         self.optuna.logging.set_verbosity(self.optuna.logging.WARNING)
         self.study = self.optuna.create_study(direction="minimize" if self.lower else "maximize")
+
+    def __len__(self) -> int:
+        return self.count
 
     def next(self) -> Settings | None:
         number = len(self.asked)

@@ -32,7 +32,7 @@ from waypost.studies.results import NotTrained
 from waypost.studies.settings import with_tuples
 from waypost.studies.trials import Trial, identity, status
 from waypost.studies.updates import total_updates, with_total_updates
-from waypost.studies.workers import HERE, Outcome, Runner
+from waypost.studies.workers import HERE, Outcome, Runner, only_read
 from waypost.summaries import Summarised, Summary
 from waypost.training.callbacks import Callback
 from waypost.training.plan import Plan, plan
@@ -74,7 +74,7 @@ class Row:
 
     @property
     def label(self) -> str:
-        return " ".join(f"{name}={_word(value)}" for name, value in self.settings.items())
+        return label_of(self.settings)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -183,12 +183,16 @@ def sweep(
     if halving and by.simulated and not 0 < plans[0].evaluation.every <= halving.rungs[-1]:
         words = f"early stopping needs evaluations, and there is none before step {halving.rungs[-1]}"
         raise WaypostError(f"{words}; add for example --evaluate-every {halving.rungs[0]}")
-    journal = _Journal(folder / "trials.json")
+    journal = _Journal(folder / "trials.json", read_only=runner is only_read)
     candidates: Candidates = whole
     if trials is not None:
+        if journal.read_only:  # what comes next depends on results
+            trials = min(conform(trials, int, "trials"), len(journal.known))
+            if not trials:
+                raise NotTrained(f"{folder}: no trials yet")
         candidates = Suggested(grid, ranges, trials, search_seed, by.lower, journal.settings)
     work = _Trials(lambda chosen: by.prepared(planned(chosen)), str(data), folder, by, candidates, halving, journal)
-    for trial, outcome in runner(work.feed(), callback):
+    for trial, outcome in runner(work, callback):
         work.came_back(trial, outcome, callback)
     return Sweep(algorithm, str(data), by.name, (*grid, *ranges), tuple(_ranked(work.rows(), by.lower)))
 
@@ -196,8 +200,8 @@ def sweep(
 class _Journal:
     """trials.json: what the run directories do not hold."""
 
-    def __init__(self, file: Path):
-        self.file = file
+    def __init__(self, file: Path, read_only: bool = False):
+        self.file, self.read_only = file, read_only
         self.known: list[Known] = read_record(file, list[Known]) if file.is_file() else []
         self.saved = json_text(self.known) if self.known else ""
 
@@ -214,14 +218,14 @@ class _Journal:
 
     def save(self) -> None:
         text = json_text(self.known)
-        if text != self.saved:
+        if text != self.saved and not self.read_only:
             write_text(self.file, text)
             self.saved = text
 
 
 @dataclass(eq=False)
 class _Trials:
-    """The trials of a sweep in progress."""
+    """The trials of a sweep in progress, in the order they start."""
 
     plan: Callable[[Settings], Plan[Any]]
     data: str
@@ -235,7 +239,11 @@ class _Trials:
     """Trials that continue after a rung."""
     running: int = 0
 
-    def feed(self) -> Iterator[Trial | None]:
+    def __len__(self) -> int:
+        """The settings to try; a trial that pauses comes again."""
+        return len(self.candidates)
+
+    def __iter__(self) -> Iterator[Trial | None]:
         while True:
             trial = self.ready.popleft() if self.ready else self._new()
             if trial is not None:
@@ -250,7 +258,7 @@ class _Trials:
         """The next settings as a trial; results of trials stopped before are only reported."""
         while (settings := self.candidates.next()) is not None:
             planned = self.plan(settings)
-            trial = Trial(planned, self.data, self.folder / identity(planned))
+            trial = Trial(planned, self.data, self.folder / identity(planned), label=label_of(settings))
             if trial.place in self.found:  # a search may suggest the same again
                 self._tell(trial, settings)
                 continue
@@ -269,7 +277,7 @@ class _Trials:
     def came_back(self, trial: Trial, outcome: Outcome, callback: Callback) -> None:
         self.running -= 1
         _, settings, _ = self.found[trial.place]
-        if isinstance(outcome, NotTrained) and self._at_its_rung(trial):
+        if isinstance(outcome, NotTrained) and self._at_its_rung(trial) and not self.journal.read_only:
             stopped = self._stopped(trial, settings)
             if stopped is None:
                 self.ready.append(self._until_next(trial, trial.until or 0))
@@ -313,15 +321,17 @@ class _Trials:
         if self.measure.name != "value":
             return self.measure.of(run)
         kept = self.journal.of(trial, settings).setdefault("values", {})
-        if self.measure.name not in kept:
+        if self.measure.name not in kept and not self.journal.read_only:
             kept[self.measure.name] = self.measure.of(run)
-        return kept[self.measure.name]
+        return kept.get(self.measure.name, [])
 
     def rows(self) -> Iterator[Row]:
         for trial, settings, outcome in self.found.values():
             row = Row(settings, trial.place, status(trial).step)
-            if isinstance(outcome, Run):
-                values = self._values(trial, settings, outcome)
+            if isinstance(outcome, Run) and not (values := self._values(trial, settings, outcome)):
+                why = "not estimated yet" if self.journal.read_only else f"`waypost judge {trial.place}` says why"
+                yield replace(row, note=f"no {self.measure.name}: {why}", run=outcome)
+            elif isinstance(outcome, Run):
                 numbers = statistics.summarise(values)
                 known = {name: numbers[name] for name in ("mean", "std")}
                 spread = numbers["interval"] or numbers["range"]
@@ -341,6 +351,13 @@ def _ranked(rows: Iterator[Row], lower: bool) -> list[Row]:
 
 
 # -- tables ----------------------------------------------------------------------------------------
+
+
+def label_of(settings: Settings) -> str:
+    """Settings for people: a search suggests numbers with more digits than anyone reads."""
+    return " ".join(
+        f"{name}={f'{value:.5g}' if isinstance(value, float) else _word(value)}" for name, value in settings.items()
+    )
 
 
 def cells(row: Row) -> list[str]:

@@ -37,10 +37,12 @@ class Trial:
     place: Path
     until: int | None = None
     """The update after which it pauses, with the schedule of its full length; None: it is trained to the end."""
+    label: str = ""
+    """What people call it, if the names of its folders do not say much."""
 
     @property
     def name(self) -> str:
-        return f"{self.place.parent.name}/{self.place.name}"
+        return self.label or f"{self.place.parent.name}/{self.place.name}"
 
     @cached_property
     def total(self) -> int:

@@ -12,11 +12,12 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -151,7 +152,7 @@ class OnRay:
             callback.note(f"connecting to Ray at {self.address}")
         try:
             # What a program reads stays free of what Ray has to say.
-            with redirect_stdout(sys.stderr), _signals_kept():
+            with redirect_stdout(sys.stderr), _signals_kept(), _started_apart(ray._private.services):
                 ray.init(address=self.address or "local", **options)
         except (ConnectionError, ValueError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[0]
@@ -175,9 +176,32 @@ class OnRay:
 def _signals_kept() -> Iterator[None]:
     """SIGTERM still ends the command as before: Ray has a handler of its own, which only exits."""
     kept = signal.getsignal(signal.SIGTERM)
-    yield
-    if kept is not None and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, kept)
+    try:
+        yield
+    except SystemExit:  # by Ray's handler, while Ray starts
+        raise KeyboardInterrupt from None
+    finally:
+        if kept is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, kept)
+
+
+@contextmanager
+def _started_apart(services: Any) -> Iterator[None]:
+    """Ray's own processes get new sessions: a signal to this one's process group does not end them.
+
+    `timeout` and a closed terminal send such signals. Only this process must get them, because Ray has to run until the
+    workers have saved. Ray has no option for this, so the class that it starts processes with is replaced. If a later
+    Ray has no such class, only this is lost.
+    """
+    usual = getattr(services, "ConsolePopen", None)
+    if usual is None or sys.platform == "win32":
+        yield
+        return
+    services.ConsolePopen = partial(usual, start_new_session=True)
+    try:
+        yield
+    finally:
+        services.ConsolePopen = usual
 
 
 class _Work:
@@ -312,7 +336,13 @@ class _Work:
         self.callback.note(f"stopping {len(self.running)} trainings; each saves before it ends")
         for reference in self.running:
             self.ray.cancel(reference, force=False, recursive=False)
-        self.ray.wait([*self.running], num_returns=len(self.running), timeout=STOP_SECONDS)
+        until, left = time.monotonic() + STOP_SECONDS, [*self.running]
+        # If Ray is gone it reports nothing, but the leases tell who still works.
+        while left and time.monotonic() < until and any(self._at_work(reference) for reference in left):
+            left = self.ray.wait(left, num_returns=len(left), timeout=POLL_SECONDS)[1]
+
+    def _at_work(self, reference: Any) -> bool:
+        return status(self.running[reference][0]).state == "running"
 
 
 def _in_worker(

@@ -11,13 +11,14 @@ from types import FrameType
 
 @contextmanager
 def signals() -> Iterator[Callable[[], bool]]:
-    """Yield a function that says whether a stop was requested; a second signal stops at once."""
+    """Yield a function that says whether a stop was requested; a second Ctrl-C stops at once."""
     asked = False
 
     def ask(number: int, frame: FrameType | None) -> None:
         nonlocal asked
         asked = True
-        signal.signal(number, previous[signal.Signals(number)])
+        if number == signal.SIGINT:  # `timeout` sends SIGTERM twice, to the process and to its group
+            signal.signal(number, previous[signal.SIGINT])
 
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
