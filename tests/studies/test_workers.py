@@ -155,17 +155,20 @@ def test_a_signal_to_the_whole_group_lets_the_workers_save(number: signal.Signal
 
 def test_processes_of_ray_do_not_get_the_signals_of_this_group() -> None:
     services = SimpleNamespace(ConsolePopen=subprocess.Popen)
-    with _started_apart(services), services.ConsolePopen(["sleep", "60"]) as process:
+    with (
+        _started_apart(SimpleNamespace(_private=SimpleNamespace(services=services))),
+        services.ConsolePopen(["sleep", "60"]) as process,
+    ):
         apart = os.getpgid(process.pid) == process.pid
         process.kill()
     assert apart
     assert services.ConsolePopen is subprocess.Popen
     with _started_apart(SimpleNamespace()):
         pass
-    ray = find_spec("ray")
-    assert ray is not None
-    assert ray.origin is not None
-    assert "process = ConsolePopen(" in (Path(ray.origin).parent / "_private" / "services.py").read_text()
+    real = find_spec("ray")
+    assert real is not None
+    assert real.origin is not None
+    assert "process = ConsolePopen(" in (Path(real.origin).parent / "_private" / "services.py").read_text()
 
 
 def test_workers_are_waited_for_only_while_they_work(dataset: Dataset, tmp_path: Path) -> None:

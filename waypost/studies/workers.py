@@ -152,7 +152,7 @@ class OnRay:
             callback.note(f"connecting to Ray at {self.address}")
         try:
             # What a program reads stays free of what Ray has to say.
-            with redirect_stdout(sys.stderr), _signals_kept(), _started_apart(ray._private.services):
+            with redirect_stdout(sys.stderr), _signals_kept(), _started_apart(ray):
                 ray.init(address=self.address or "local", **options)
         except (ConnectionError, ValueError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[0]
@@ -186,13 +186,14 @@ def _signals_kept() -> Iterator[None]:
 
 
 @contextmanager
-def _started_apart(services: Any) -> Iterator[None]:
+def _started_apart(ray: Any) -> Iterator[None]:
     """Ray's own processes get new sessions: a signal to this one's process group does not end them.
 
     `timeout` and a closed terminal send such signals. Only this process must get them, because Ray has to run until the
     workers have saved. Ray has no option for this, so the class that it starts processes with is replaced. If a later
     Ray has no such class, only this is lost.
     """
+    services: Any = getattr(getattr(ray, "_private", None), "services", None)
     usual = getattr(services, "ConsolePopen", None)
     if usual is None or sys.platform == "win32":
         yield
