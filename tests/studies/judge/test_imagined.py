@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import chain
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -159,6 +160,15 @@ def test_a_model_learns_a_plant_that_can_be_predicted(data: Dataset) -> None:
     expected = learned.weights @ earned / learned.weights.sum(axis=1)
     np.testing.assert_allclose(value, expected, atol=0.25)
     assert not replace(learned, explained=0.89).known
+
+
+def test_models_of_a_plant_that_cannot_be_predicted_stop_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(imagined, "TRIED", 30)
+    monkeypatch.setattr(imagined, "HOPELESS", 0.9)
+    seen: list[int] = []
+    learned = learn(chain.record(60), members=2, steps=100, progress=lambda done, _: seen.append(done))
+    assert seen == [10, 20, 30]
+    assert learned.explained < imagined.HOPELESS
 
 
 def test_models_learn_for_longer_than_evaluators_up_to_a_limit() -> None:

@@ -34,6 +34,9 @@ STARTS = 128
 """First states that episodes are imagined from."""
 EXPLAINED = 0.9
 """Share of the recorded steps that models must explain: they predict the mean, which must be close to what happens."""
+HOPELESS = 0.5
+"""Share below which models stop learning after `TRIED` updates: they will not reach the other one."""
+TRIED = 1_000
 NEGLIGIBLE = 0.01
 """Share of an episode that is not worth imagining."""
 CHECKED = 10_000
@@ -81,11 +84,13 @@ def learn(dataset: Dataset, members: int, steps: int, seed: int = 0, progress: C
         learner.advance(algorithm.stages[0], chunk)
         if progress:
             progress((log + 1) * chunk, logs * chunk)
-    models = jax.tree.map(lambda *leaves: np.stack(leaves), *(state.agent for state in learner.states))
-    weights = np.stack([np.asarray(state.weights, np.float64) for state in learner.states])
+        models = jax.tree.map(lambda *leaves: np.stack(leaves), *(state.agent for state in learner.states))
+        weights = np.stack([np.asarray(state.weights, np.float64) for state in learner.states])
+        share = explained(dataset, models, weights, seed)
+        if share < HOPELESS and (log + 1) * chunk >= TRIED:
+            break
     observations, rewards = dataset.observations, dataset.require("rewards")
     limits = observations.min(axis=0), observations.max(axis=0)
-    share = explained(dataset, models, weights, seed)
     return Plant(models, weights, share, limits, (float(rewards.min()), float(rewards.max())))
 
 

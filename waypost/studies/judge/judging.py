@@ -104,7 +104,11 @@ def judge(
     judged = [Judged(each.name, **_about(each), note=refused[each.name]) for each in found if each.name in refused]
     by_name, own, (_, own_bias) = {each.name: each for each in found}, evaluation.values[:, 0], checks[DATA]
     for place, (name, acts) in enumerate(candidates.items()):
-        each = by_name.get(name)
+        each, values, imagined = by_name.get(name), evaluation.values[:, place], None
+        if each is not None and plant is not None and plant.known:
+            alone = _imagined(plant, evaluation, place, each, dataset, config.discount, horizon, seed)
+            values, imagined = (values + alone) / 2.0, float(alone.mean())
+            _part(progress, steps + updates, total)(horizon * place, total)
         distance, distances = near.measure(acts.actions)
         likelihood, ratios = behaviour.measure(acts.actions)
         known = Judged(
@@ -114,27 +118,21 @@ def judge(
             distances=distances,
             likelihood=likelihood,
             log_ratios=ratios,
+            members=values,
+            imagined=imagined,
         )
-        values, imagined = evaluation.values[:, place], None
-        if each is not None and plant is not None and plant.known:
-            alone = _imagined(plant, evaluation, place, each, dataset, config.discount, horizon, seed)
-            values, imagined = (values + alone) / 2.0, float(alone.mean())
-            _part(progress, steps + updates, total)(horizon * place, total)
         if each is not None and distance.left:
             note = f"{100 * distance.outside:.0f} % of its actions are unlike any recorded in such states"
-            judged.append(replace(known, note=note, members=values, imagined=imagined))
+            judged.append(replace(known, note=note))
             continue
         check, missed = checks[name]
-        gap = 0.0 if imagined is None else imagined - float(values.mean())
         judged.append(
             replace(
                 known,
-                value=within(estimate(values, missed, gap), *evaluation.value_range),
-                gain=difference(values, own, missed.against(own_bias), gap),
+                value=within(estimate(values, missed, known.gap), *evaluation.value_range),
+                gain=difference(values, own, missed.against(own_bias), known.gap),
                 robust=percentiles(check.value, check.resamples) if check.steps else None,
                 robust_steps=check.steps,
-                members=values,
-                imagined=imagined,
                 bias=missed,
                 curve=evaluation.curves[:, place],
             )
