@@ -10,6 +10,7 @@ import numpy as np
 
 from waypost.files import table
 from waypost.studies.judge.bias import NOTHING, Bias
+from waypost.studies.judge.imagined import EXPLAINED
 from waypost.studies.judge.likelihood import Likelihood
 from waypost.studies.judge.support import Distance
 from waypost.types import Doubles
@@ -297,8 +298,8 @@ def notes(judgement: Judgement) -> list[str]:
     found = [f"{each.name}: {each.note}" for each in judgement.candidates if each.note]
     found += [f"{each.name}: the doubly robust check disagrees" for each in judgement.candidates if disagree(each)]
     if judgement.explained is not None and all(each.imagined is None for each in judgement.candidates):
-        share = f"{100 * max(judgement.explained, 0.0):.0f} %"
-        found.append(f"no episodes are imagined: {share} of the changes of the state can be predicted, too few")
+        share, needed = f"{100 * max(judgement.explained, 0.0):.1f} %", f"{100 * EXPLAINED:.0f} %"
+        found.append(f"no episodes are imagined: a model explains {share} of how the state changes, not {needed}")
     return found
 
 
