@@ -315,9 +315,8 @@ def _imagined(
     """The value of a candidate in imagined episodes, by each member."""
 
     def ending(states: Floats, actions: Floats) -> Doubles:
-        found = [
-            q_of(agent, *each)[place] for agent, *each in zip(evaluation.agents, states, actions[:, None], strict=True)
-        ]
+        members = zip(evaluation.agents, states, actions, strict=True)
+        found = [q_of(agent, seen, [taken])[place] for agent, seen, taken in members]
         return np.clip(np.stack(found), *evaluation.value_range)
 
     values = imagine(plant, subject.policy.agent, dataset, discount, horizon, ending, subject.goal, seed)
