@@ -43,7 +43,8 @@ OTHER = {
 EVALUATORS = {"members": 6, "steps": 3_000}
 """Of judge: fewer and shorter than by default, or the tasks would take hours."""
 PARTS = ("judge", "d3rlpy")
-KEPT = ("rank", "verdict", "bias", "doubly_robust", "distance", "likelihood", "note")
+ABOUT = ("episodes", "rows", "discount", "mean_return", "discounted_return", "explained")
+KEPT = ("rank", "verdict", "fitted", "imagined", "bias", "doubly_robust", "distance", "likelihood", "note")
 
 
 class Folder:
@@ -82,7 +83,9 @@ def judge(dataset: Dataset, policies: dict[str, Policy], folder: Folder) -> None
     begun = time.perf_counter()
     found = waypost.judge(list(policies.values()), dataset, discount=DISCOUNT, **EVALUATORS)
     whole = found.to_json()
-    about = {name: whole[name] for name in ("episodes", "rows", "discount", "mean_return", "discounted_return")}
+    about = {
+        name: whole[name] for name in ("episodes", "rows", "discount", "mean_return", "discounted_return", "explained")
+    }
     folder.record["judge"] = about | {"settings": whole["settings"], "seconds": time.perf_counter() - begun}
     for record, each in zip(whole["candidates"], found.candidates, strict=True):
         if record["name"] in policies:

@@ -145,6 +145,11 @@ def each_net(nets: MLP, inputs: Array) -> Array:
     return jax.vmap(lambda net, rows: net(rows)[..., 0], in_axes=(0, axis))(nets, inputs)
 
 
+def bootstrap(key: Array, episodes: int) -> Array:
+    """How often each episode is drawn, out of as many draws as there are episodes."""
+    return jnp.zeros(episodes).at[jax.random.randint(key, (episodes,), 0, episodes)].add(1.0)
+
+
 class State(NamedTuple):
     agent: Evaluator
     """Q'."""
@@ -174,10 +179,10 @@ class FQE(Algorithm):
         net_key, bootstrap_key = jax.random.split(key)
         net = MLP(spec.observation_size + spec.action_width, self.config.hidden, 1, net_key, layer_norm=True)
         nets = jax.tree.map(lambda leaf: jnp.repeat(leaf[None], int(candidates), axis=0), net)
-        drawn = jax.random.randint(bootstrap_key, (int(episodes),), 0, int(episodes))
-        weights = jnp.zeros(int(episodes)).at[drawn].add(1.0)
         agent = Evaluator(spec.scaling("observation"), spec.scaling("value"), nets, spec.actions)
-        return State(agent, jax.tree.map(jnp.copy, nets), self.optimiser.init(nets), weights)
+        return State(
+            agent, jax.tree.map(jnp.copy, nets), self.optimiser.init(nets), bootstrap(bootstrap_key, int(episodes))
+        )
 
     def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
         agent = state.agent

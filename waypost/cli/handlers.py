@@ -199,9 +199,9 @@ def run_judge(command: options.Judge) -> None:
     from waypost.studies.judge.judging import judge
 
     writable(command.out / "judge.html")
-    names = ("data", "discount", "members", "steps", "hidden", "rows", "seed")
+    names = ("data", "discount", "members", "steps", "hidden", "rows", "horizon", "seed")
     asked = {name: getattr(command, name) for name in names} | command.reading
-    with counting_bar("updates of the evaluators") as progress:
+    with counting_bar("steps of the evaluation") as progress:
         found = judge(command.runs, **asked, progress=progress)
     write_judgement(found, command.out)
     judged = keep_verdicts(found)

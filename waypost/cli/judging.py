@@ -12,7 +12,7 @@ from waypost.training.runs import Run, last_losses
 
 WIDE = 110
 """Width of a terminal with room for all columns."""
-ON_THE_PAGE = ("doubly robust", "unusual actions")
+ON_THE_PAGE = ("imagined", "doubly robust", "unusual actions")
 """Columns that a narrower terminal leaves to the page."""
 
 

@@ -189,7 +189,8 @@ class Diagnose(LogOptions):
 class Judge(LogOptions):
     """Estimate from recorded data alone how good the policies of runs are, and which one to use.
 
-    Fitted Q evaluation on bootstraps of the episodes, a doubly robust check, and the distance of actions from the data.
+    Fitted Q evaluation on bootstraps of the episodes, imagined episodes, a doubly robust check, and the distance of
+    actions from the data.
     """
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
@@ -206,6 +207,8 @@ class Judge(LogOptions):
     """Hidden layers of the evaluators."""
     rows: int = 100_000
     """The most transitions to use; whole episodes are drawn if there are more."""
+    horizon: int = 300
+    """The most steps to imagine with a learned model of the plant; 0 = imagine nothing."""
     seed: int = 0
     """Seed of the evaluators and of the bootstraps."""
     out: Path = Path("runs/judge")

@@ -15,6 +15,7 @@ from waypost.studies.judge.judgement import HEADER, Difference, Estimate, Judged
 
 REFERENCE = "#d55e00"
 ROBUST = "#009e73"
+IMAGINED = "#7b3294"
 COLOURS = (INK, "#009e73", "#7b3294", "#b8860b", "#cc79a7", "#595959")
 LEAST_RATIO = -20.0
 """Where the axis of likelihoods ends: less likely is all the same."""
@@ -59,7 +60,7 @@ def _pictures(judgement: Judgement) -> list[Picture]:
         picture(
             values(judgement),
             "Value of the start states with 90 % intervals, and each member of the ensemble; "
-            "green: the doubly robust estimate; dashed: what recorded the data.",
+            "purple: in imagined episodes; green: the doubly robust estimate; dashed: what recorded the data.",
             f"Chart of the values of {words}.",
         )
     ]
@@ -96,6 +97,8 @@ def values(judgement: Judgement) -> Figure:
         assert each.value is not None
         _interval(axes, place, each.value)
         axes.scatter(each.members, np.full(len(each.members), place), s=9, color=INK, alpha=0.6, linewidths=0, zorder=3)
+        if each.imagined is not None:
+            axes.scatter(each.imagined, place + 0.25, s=20, marker="|", color=IMAGINED)
         if each.robust is not None:
             axes.plot(each.robust[1:], (place - 0.25, place - 0.25), color=ROBUST, lw=1.5)
             axes.scatter(each.robust.value, place - 0.25, s=20, marker="|", color=ROBUST)

@@ -11,6 +11,7 @@ import pytest
 import waypost
 from waypost.report.comparison import write_comparison
 from waypost.studies import comparison
+from waypost.studies.judge import judging
 from waypost.studies.judge.runs import judge_runs
 
 SMALL = {"hidden": (8,), "batch_size": 32, "learning_rate": 0.02}
@@ -19,7 +20,8 @@ SMALL = {"hidden": (8,), "batch_size": 32, "learning_rate": 0.02}
 def test_algorithms_are_ranked_by_held_out_episodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "chain.npz"
     waypost.save(chain.record(100), file)
-    monkeypatch.setattr(comparison, "judge_runs", partial(judge_runs, members=5, steps=100, hidden=(8,)))
+    monkeypatch.setattr(comparison, "judge_runs", partial(judge_runs, members=5, steps=100, hidden=(8,), horizon=0))
+    monkeypatch.setattr(judging, "learn", None)  # with a horizon of 0 no model is learned
     options = {"seeds": 1, "steps": 60, "settings": {"bc": SMALL, "bc10": {**SMALL, "top": 0.5}}}
     found = comparison.compare([file], ["bc", "bc10", "td3bc"], out=tmp_path / "out", **options)
     by_name = {entry.algorithm: entry for entry in found.entries}

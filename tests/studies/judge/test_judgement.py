@@ -8,6 +8,7 @@ import chain
 import numpy as np
 import pytest
 
+from waypost.studies.judge.bias import Bias
 from waypost.studies.judge.judgement import (
     Estimate,
     Judged,
@@ -54,6 +55,17 @@ def test_a_difference_leaves_out_what_bootstraps_have_in_common() -> None:
     assert apart.high - apart.low < 0.3 * (one.value.high - one.value.low)
     assert apart.probability > 0.99
     assert difference(other.members, one.members).probability < 0.01
+
+
+def test_an_interval_reaches_from_the_evaluators_to_imagined_episodes() -> None:
+    plain, wider = estimate(COMMON), estimate(COMMON, gap=0.5)
+    assert wider == pytest.approx((plain.value, plain.low - 0.5, plain.high + 0.5))
+    assert estimate(COMMON, gap=-0.5) == pytest.approx(wider)
+    # What the evaluators miss moves their own estimate, which is below the middle.
+    assert estimate(COMMON, Bias(0.7, 0.0), 0.5) == pytest.approx(wider)
+    assert estimate(COMMON, Bias(1.2, 0.0), 0.5) == pytest.approx((plain.value, plain.low - 0.5, plain.high + 0.7))
+    assert difference(COMMON + 6.0, COMMON).probability == 1.0
+    assert difference(COMMON + 6.0, COMMON, gap=7.0).probability == 0.5
 
 
 def test_equal_policies_have_no_difference() -> None:

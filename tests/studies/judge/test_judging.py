@@ -15,10 +15,11 @@ from waypost.agents.agent import Agent, Array, Memory
 from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
 from waypost.report.judge import write_judgement
-from waypost.studies.judge.judgement import Judgement
+from waypost.studies.judge import imagined
+from waypost.studies.judge.judgement import Judgement, notes
 from waypost.studies.judge.judging import _held_out, _some, judge, named
 
-FAST = {"members": 5, "steps": 400, "hidden": (16,), "discount": chain.DISCOUNT}
+FAST = {"members": 5, "steps": 400, "hidden": (16,), "discount": chain.DISCOUNT, "horizon": 5}
 
 
 class Refusing(Agent):
@@ -41,7 +42,9 @@ def found(data: Dataset) -> Judgement:
     ways = {"left": chain.policy(0, data), "right": chain.policy(1, data), "turning": chain.policy(1, data, turns=True)}
     policies = [replace(each, algorithm=name) for name, each in ways.items()]
     lost = replace(ways["left"], algorithm="lost", agent=Refusing())
-    return judge([*policies, lost], data, **FAST)
+    with pytest.MonkeyPatch.context() as short:
+        short.setattr(imagined, "MOST_UPDATES", 40)
+        return judge([*policies, lost], data, **FAST)
 
 
 def test_the_good_policy_is_taken_and_the_bad_one_found_to_be_worse(found: Judgement) -> None:
@@ -68,6 +71,14 @@ def test_a_policy_with_a_memory_is_judged_by_what_it_does_along_the_episodes(fou
 def test_a_policy_that_cannot_be_asked_is_left_out_with_its_reason(found: Judgement) -> None:
     lost = found.candidates[-1]
     assert (lost.name, lost.verdict, lost.note) == ("lost", "cannot tell", "must be told where to go")
+
+
+def test_nothing_is_imagined_of_a_plant_that_cannot_be_predicted(found: Judgement) -> None:
+    assert found.explained is not None
+    assert found.explained < 0.9
+    assert all(each.imagined is None for each in found.candidates)
+    assert any("no episodes are imagined" in note for note in notes(found))
+    assert not any("imagined" in note for note in notes(replace(found, explained=None)))
 
 
 def test_numbers_of_the_data_stand_beside(found: Judgement, data: Dataset) -> None:
@@ -98,6 +109,7 @@ def test_the_page_and_the_tables_are_written(found: Judgement, tmp_path: Path) -
         ({"members": 4}, "members must be from 5 to 100, got 4"),
         ({"steps": 0}, "steps must be from 1"),
         ({"rows": -1}, "rows must be from 1"),
+        ({"horizon": -1}, "horizon must be from 0 to 10000, got -1"),
         ({"discount": 1.5}, r"discount must be in \(0, 1\], got 1.5"),
     ],
 )

@@ -10,6 +10,7 @@ import numpy as np
 
 from waypost.files import table
 from waypost.studies.judge.bias import NOTHING, Bias
+from waypost.studies.judge.imagined import EXPLAINED
 from waypost.studies.judge.likelihood import Likelihood
 from waypost.studies.judge.support import Distance
 from waypost.types import Doubles
@@ -64,6 +65,8 @@ class Judged:
     """How much likelier the behaviour was to act so than as it did, in logarithms, in the same states."""
     members: Doubles = field(default_factory=lambda: np.empty(0))
     """The value by each member of the ensemble; kept, but not shown, where nobody can tell."""
+    imagined: float | None = None
+    """The value in imagined episodes; fitted Q evaluation lies as far on the other side of the value."""
     bias: Bias = NOTHING
     """By how much the members' mean is too low, as far as recorded rows say; the interval reaches that far."""
     curve: Doubles = field(default_factory=lambda: np.empty(0))
@@ -71,6 +74,11 @@ class Judged:
     rank: int | None = None
     """By the lower end of the interval."""
     note: str = ""
+
+    @property
+    def gap(self) -> float:
+        """From the middle between the two estimates to the imagined one; 0 if there is only one."""
+        return 0.0 if self.imagined is None else self.imagined - float(self.members.mean())
 
     @property
     def verdict(self) -> str:
@@ -101,6 +109,8 @@ class Judgement:
     """Updates at the points of the evaluators' curves."""
     clipped: float
     """Share of the evaluators' targets that lay beyond what the rewards can reach."""
+    explained: float | None = None
+    """Share of the recorded steps that the models of the plant explain; None if nothing was to be imagined."""
     settings: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -157,6 +167,7 @@ class Judgement:
             "candidates": [_record(each, self.discount) for each in self.candidates],
             "pairs": [{"first": one, "second": other, **apart._asdict()} for one, other, apart in self.pairs],
             "clipped": self.clipped,
+            "explained": self.explained,
             "settings": self.settings,
         }
 
@@ -171,6 +182,8 @@ def _record(each: Judged, discount: float) -> dict[str, Any]:
         "verdict": each.verdict,
         "value": each.value._asdict() if each.value else None,
         "bias": each.bias._asdict() if each.value else None,
+        "fitted": float(each.members.mean()) - each.gap if each.value else None,
+        "imagined": each.imagined if each.value else None,
         "per_step": each.value.value * (1.0 - discount) if each.value and discount < 1.0 else None,
         "gain": each.gain._asdict() if each.gain else None,
         "doubly_robust": {**each.robust._asdict(), "steps": each.robust_steps} if each.robust else None,
@@ -183,15 +196,23 @@ def _record(each: Judged, discount: float) -> dict[str, Any]:
 # -- statistics ------------------------------------------------------------------------------------
 
 
-def estimate(members: Sequence[float] | Doubles, missed: Bias = NOTHING) -> Estimate:
+def estimate(members: Sequence[float] | Doubles, missed: Bias = NOTHING, gap: float = 0.0) -> Estimate:
     """Mean of the members with an interval: their spread over the bootstraps is the standard error.
 
-    There are few members, so the quantile is Student's. The interval reaches as far as what the members miss would move
-    it, and is wider by how unsure that is.
+    There are few members, so the quantile is Student's. The interval reaches as far as what the evaluators miss would
+    move them, and as far as imagined episodes, which are `gap` above the mean; the evaluators are `gap` below it. It is
+    wider by how unsure what they miss is.
     """
     numbers = np.asarray(members, np.float64)
     mean, half = float(numbers.mean()), _quantile(len(numbers)) * float(np.hypot(numbers.std(ddof=1), missed.error))
-    return Estimate(mean, mean + min(missed.value, 0.0) - half, mean + max(missed.value, 0.0) + half)
+    low, high = _ends(missed, gap)
+    return Estimate(mean, mean + low - half, mean + high + half)
+
+
+def _ends(missed: Bias, gap: float) -> tuple[float, float]:
+    """How far from the mean of the members the value may be, apart from chance."""
+    places = (-gap, -gap + missed.value, gap)
+    return min(places), max(places)
 
 
 def within(found: Estimate, least: float, most: float) -> Estimate:
@@ -201,23 +222,24 @@ def within(found: Estimate, least: float, most: float) -> Estimate:
 
 def between(one: Judged, other: Judged) -> Difference:
     """By how much one candidate is better than the other."""
-    return difference(one.members, other.members, one.bias.against(other.bias))
+    return difference(one.members, other.members, one.bias.against(other.bias), one.gap - other.gap)
 
 
-def difference(ones: Doubles, others: Doubles, missed: Bias = NOTHING) -> Difference:
+def difference(ones: Doubles, others: Doubles, missed: Bias = NOTHING, gap: float = 0.0) -> Difference:
     """Of two candidates, member by member: what their bootstraps have in common falls out.
 
-    `missed` is by how much the difference is too low. The probability is that of the end of what it may be that is
+    `missed` is by how much the difference is too low by the evaluators' errors, `gap` how far the difference in
+    imagined episodes is above the mean of both. The probability is that of the end of what it may be that is
     nearer to no difference.
     """
     from scipy.special import stdtr  # slow to import
 
     apart = np.asarray(ones, np.float64) - others
     mean, spread = float(apart.mean()), float(np.hypot(apart.std(ddof=1), missed.error))
-    ends = sorted((mean, mean + missed.value))
+    ends = [mean + end for end in _ends(missed, gap)]
     least = 0.0 if ends[0] < 0.0 < ends[1] else min(ends, key=abs)
     far = least / spread if spread else np.inf * np.sign(least) if least else 0.0
-    return Difference(*estimate(apart, missed), float(stdtr(len(apart) - 1, far)))
+    return Difference(*estimate(apart, missed, gap), float(stdtr(len(apart) - 1, far)))
 
 
 def percentiles(value: float, resamples: Doubles) -> Estimate:
@@ -246,6 +268,7 @@ HEADER = (
     "value",
     "90 % interval",
     "gain over data",
+    "imagined",
     "doubly robust",
     "unusual actions",
     "unlikely actions",
@@ -262,6 +285,7 @@ def cells(each: Judged) -> list[str]:
         _short(each.value.value) if each.value else "-",
         _span(each.value) if each.value else "-",
         gain,
+        _short(each.imagined) if each.value and each.imagined is not None else "-",
         robust,
         f"{100 * each.distance.outside:.0f} %" if each.distance else "-",
         f"{100 * each.likelihood.unlikely:.0f} %" if each.likelihood else "-",
@@ -270,11 +294,13 @@ def cells(each: Judged) -> list[str]:
 
 
 def notes(judgement: Judgement) -> list[str]:
-    """Why nobody can tell about some candidates, and where the two estimates of one disagree."""
+    """Why nobody can tell about some candidates, where a check disagrees, and why there are no imagined episodes."""
     found = [f"{each.name}: {each.note}" for each in judgement.candidates if each.note]
-    return found + [
-        f"{each.name}: the doubly robust check disagrees" for each in judgement.candidates if disagree(each)
-    ]
+    found += [f"{each.name}: the doubly robust check disagrees" for each in judgement.candidates if disagree(each)]
+    if judgement.explained is not None and all(each.imagined is None for each in judgement.candidates):
+        share, needed = f"{100 * max(judgement.explained, 0.0):.1f} %", f"{100 * EXPLAINED:.0f} %"
+        found.append(f"no episodes are imagined: a model explains {share} of how the state changes, not {needed}")
+    return found
 
 
 def as_csv(judgement: Judgement) -> str:
@@ -287,7 +313,7 @@ def as_csv(judgement: Judgement) -> str:
         row |= _flat("doubly_robust_", each.robust, Estimate._fields) | {"doubly_robust_steps": each.robust_steps}
         row |= _flat("distance_", each.distance, [one.name for one in fields(Distance)])
         row |= _flat("likelihood_", each.likelihood, [one.name for one in fields(Likelihood)])
-        rows.append(row | {"note": each.note})
+        rows.append(row | {"imagined": each.imagined if each.value else None, "note": each.note})
     return table(list(rows[0]), rows)
 
 

@@ -19,7 +19,8 @@ from waypost.envs.tasks import task as find_task
 from waypost.errors import WaypostError
 from waypost.schema import conform
 from waypost.studies.judge.bias import Bias, bias
-from waypost.studies.judge.evaluators import Evaluation, evaluate
+from waypost.studies.judge.evaluators import Evaluation, evaluate, q_of
+from waypost.studies.judge.imagined import Plant, imagine, learn, model_updates
 from waypost.studies.judge.judgement import DATA, Judged, Judgement, difference, estimate, percentiles, within
 from waypost.studies.judge.likelihood import Behaviour
 from waypost.studies.judge.robust import Robust, clone, doubly_robust, log_ratios
@@ -31,11 +32,12 @@ from waypost.training.records import read_config
 from waypost.training.replay import candidate
 from waypost.training.runs import Run
 from waypost.training.validation import BEST
-from waypost.types import Count
+from waypost.types import Count, Doubles, Floats
 
 FEWEST_EPISODES = 5
 """Fewer cannot be resampled to any purpose."""
-MOST = {"members": 100, "steps": 10_000_000, "rows": 10_000_000}
+LEAST = {"members": 5, "horizon": 0}
+MOST = {"members": 100, "steps": 10_000_000, "rows": 10_000_000, "horizon": 10_000}
 USUAL_DISCOUNT = 0.99
 
 
@@ -65,6 +67,7 @@ def judge(
     steps: int = 10_000,
     hidden: tuple[int, ...] = (64, 64),
     rows: int = 100_000,
+    horizon: int = 300,
     seed: int = 0,
     progress: Count | None = None,
 ) -> Judgement:
@@ -78,10 +81,11 @@ def judge(
     steps       updates of the evaluators
     hidden      hidden layers of the evaluators
     rows        transitions to use at most: whole episodes are drawn where there are more
+    horizon     steps to imagine with a model of the plant at most; 0 imagines nothing
     seed        of the evaluators and of what is drawn
     """
-    for what, number in (("members", members), ("steps", steps), ("rows", rows)):
-        least = 5 if what == "members" else 1
+    for what, number in (("members", members), ("steps", steps), ("rows", rows), ("horizon", horizon)):
+        least = LEAST.get(what, 1)
         if not least <= conform(number, int, what) <= MOST[what]:
             raise WaypostError(f"{what} must be from {least} to {MOST[what]}, got {number}")
     keep_programs()
@@ -92,12 +96,19 @@ def judge(
     candidates, refused = _candidates(found, dataset)
     near, clones = Neighbourhood(dataset, seed), clone(dataset, min(steps, 3_000), seed)
     behaviour = Behaviour(clones, dataset, near.asked)
-    evaluation = evaluate(config, dataset, list(candidates.values()), members, steps, seed, progress)
+    updates = model_updates(steps) if horizon else 0
+    total = steps + updates + horizon * (len(candidates) - 1)
+    evaluation = evaluate(config, dataset, list(candidates.values()), members, steps, seed, _part(progress, 0, total))
+    plant = learn(dataset, members, updates, seed, _part(progress, steps, total)) if horizon else None
     checks = _checks(dataset, config.discount, candidates, evaluation, clones)
     judged = [Judged(each.name, **_about(each), note=refused[each.name]) for each in found if each.name in refused]
     by_name, own, (_, own_bias) = {each.name: each for each in found}, evaluation.values[:, 0], checks[DATA]
     for place, (name, acts) in enumerate(candidates.items()):
-        each = by_name.get(name)
+        each, values, imagined = by_name.get(name), evaluation.values[:, place], None
+        if each is not None and plant is not None and plant.known:
+            alone = _imagined(plant, evaluation, place, each, dataset, config.discount, horizon, seed)
+            values, imagined = (values + alone) / 2.0, float(alone.mean())
+            _part(progress, steps + updates, total)(horizon * place, total)
         distance, distances = near.measure(acts.actions)
         likelihood, ratios = behaviour.measure(acts.actions)
         known = Judged(
@@ -107,21 +118,21 @@ def judge(
             distances=distances,
             likelihood=likelihood,
             log_ratios=ratios,
+            members=values,
+            imagined=imagined,
         )
-        values = evaluation.values[:, place]
         if each is not None and distance.left:
             note = f"{100 * distance.outside:.0f} % of its actions are unlike any recorded in such states"
-            judged.append(replace(known, note=note, members=values))
+            judged.append(replace(known, note=note))
             continue
         check, missed = checks[name]
         judged.append(
             replace(
                 known,
-                value=within(estimate(values, missed), *evaluation.value_range),
-                gain=difference(values, own, missed.against(own_bias)),
+                value=within(estimate(values, missed, known.gap), *evaluation.value_range),
+                gain=difference(values, own, missed.against(own_bias), known.gap),
                 robust=percentiles(check.value, check.resamples) if check.steps else None,
                 robust_steps=check.steps,
-                members=values,
                 bias=missed,
                 curve=evaluation.curves[:, place],
             )
@@ -137,7 +148,8 @@ def judge(
         candidates=ranked(judged),
         steps=tuple(evaluation.steps),
         clipped=evaluation.clipped,
-        settings={"members": members, "steps": steps, "hidden": list(hidden), "seed": seed},
+        explained=None if plant is None else plant.explained,
+        settings={"members": members, "steps": steps, "hidden": list(hidden), "horizon": horizon, "seed": seed},
     )
 
 
@@ -278,6 +290,37 @@ def _candidates(found: Sequence[Subject], dataset: Dataset) -> tuple[dict[str, C
 
 
 # -- the checks ------------------------------------------------------------------------------------
+
+
+def _part(progress: Count | None, before: int, total: int) -> Count:
+    """Progress of one part of the work, after so many steps of others."""
+
+    def count(done: int, _: int) -> None:
+        if progress:
+            progress(min(before + done, total), total)
+
+    return count
+
+
+def _imagined(
+    plant: Plant,
+    evaluation: Evaluation,
+    place: int,
+    subject: Subject,
+    dataset: Dataset,
+    discount: float,
+    horizon: int,
+    seed: int,
+) -> Doubles:
+    """The value of a candidate in imagined episodes, by each member."""
+
+    def ending(states: Floats, actions: Floats) -> Doubles:
+        members = zip(evaluation.agents, states, actions, strict=True)
+        found = [q_of(agent, seen, [taken])[place] for agent, seen, taken in members]
+        return np.clip(np.stack(found), *evaluation.value_range)
+
+    values = imagine(plant, subject.policy.agent, dataset, discount, horizon, ending, subject.goal, seed)
+    return np.clip(values, *evaluation.value_range)
 
 
 def _checks(
