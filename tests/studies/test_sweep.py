@@ -113,7 +113,8 @@ def test_a_loss_is_better_when_it_is_lower(tmp_path: Path) -> None:
 def test_a_judgement_is_asked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     judged: list[int] = []
 
-    def judge_runs(runs: list[Run]) -> Any:
+    def judge_runs(runs: list[Run], **options: int) -> Any:
+        assert options == {"members": 5, "steps": 3_000}
         judged.append(runs[0].plan.config.batch_size)
         return {None: [0.0], "bc": [1.0 * judged[-1]]}, {}
 
@@ -127,7 +128,7 @@ def test_a_judgement_is_asked_for_once(tmp_path: Path, monkeypatch: pytest.Monke
     shown = swept(tmp_path, only_read, measure="value")
     assert [row.note for row in shown.rows] == ["no value: not estimated yet"] * 2
     assert judged == [8, 16], "looking takes no time"
-    monkeypatch.setattr(measures, "judge_runs", lambda runs: ({None: [0.0]}, {"bc": "nobody can tell"}))
+    monkeypatch.setattr(measures, "judge_runs", lambda runs, **options: ({None: [0.0]}, {"bc": "nobody can tell"}))
     (row, *_) = swept(tmp_path / "unknown", Trained(), measure="value").rows
     assert (row.mean, row.note) == (None, f"no value: `waypost judge {row.directory}` says why")
     monkeypatch.setattr(measures, "judge_runs", judge_runs)

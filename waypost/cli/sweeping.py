@@ -97,11 +97,14 @@ def sweep_and_show(command: Sweep) -> dict[str, Any]:
     write_sweep(found, out)
     with results(command.json) as to:
         table = Table(title=f"{found.algorithm} on {found.data}", title_justify="left", title_style="bold")
-        for place, name in enumerate(found.header):
-            justify: Literal["left", "right"] = "right" if 0 < place < len(found.header) - 1 else "left"
-            table.add_column(name, justify=justify, overflow="fold")
+        settings = [word for row in found.rows for word in cells(row)[0].split()]
+        table.add_column("settings", min_width=max(map(len, settings), default=0))  # each in one piece
+        table.add_column(found.header[1], justify="right")
+        table.add_column(found.header[3], justify="right", max_width=12)
+        table.add_column("seeds", overflow="fold", max_width=20)
         for row in found.rows:
-            table.add_row(*cells(row))
+            shown = cells(row)
+            table.add_row(shown[0], shown[1], shown[3], shown[-1])
         to.print(table)
-        to.tell(f"page: {out / 'sweep.html'}")
+        to.tell(f"page: {out / 'sweep.html'}; all columns: {out / 'results.csv'}")
     return found.to_json()

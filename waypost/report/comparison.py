@@ -151,7 +151,9 @@ def curves(entries: list[Entry]) -> Figure:
     shown = [entry for entry in entries if entry.run is not None]
     columns = min(PANELS, len(shown))
     rows = -(-len(shown) // columns)
-    figure = new_figure(2.2 * columns + 0.3, 1.75 * rows + 0.5)
+    titles = ["\n".join(entry.algorithm.split()) for entry in shown]  # the settings of a sweep, each on its line
+    lines = max(title.count("\n") for title in titles)
+    figure = new_figure(2.2 * columns + 0.3, (1.75 + 0.14 * lines) * rows + 0.5)
     level = next((entry.mean for entry in shown if entry.algorithm == "bc"), None)
     first: Any = None
     for place, entry in enumerate(shown):
@@ -163,7 +165,7 @@ def curves(entries: list[Entry]) -> Figure:
         if level is not None:
             line = axes.axhline(level, color=REFERENCE, ls="--", lw=1, label="result of bc")
         step_axis(axes, float(steps.max()))
-        axes.set_title(entry.algorithm, loc="left", parse_math=False)
+        axes.set_title(titles[place], loc="left", parse_math=False, fontsize=8 if lines else None)
         if place % columns == 0:
             axes.set_ylabel(entry.measure)
         if place + columns < len(shown):

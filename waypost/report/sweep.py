@@ -9,7 +9,7 @@ from waypost.files import write_json, write_text
 from waypost.report.comparison import CURVES, curves, scores
 from waypost.report.page import Picture, picture, template
 from waypost.studies.comparison import Entry
-from waypost.studies.sweep import Row, Sweep, as_csv, as_markdown, cells
+from waypost.studies.sweep import Row, Sweep, as_csv, cells
 
 SHOWN = 12
 """Trials whose scores and curves are drawn: the best ones."""
@@ -21,6 +21,12 @@ def write_sweep(found: Sweep, folder: Path) -> None:
     write_text(folder / "results.md", as_markdown(found))
     write_json(folder / "results.json", found.to_json())
     write_text(folder / "sweep.html", render_sweep(found))
+
+
+def as_markdown(found: Sweep) -> str:
+    lines = [f"**{found.algorithm} on {found.data}**", "", f"| {' | '.join(found.header)} |"]
+    lines += ["|---|" + "---:|" * (len(found.header) - 1), *(f"| {' | '.join(cells(row))} |" for row in found.rows)]
+    return "\n".join(lines) + "\n"
 
 
 def render_sweep(found: Sweep) -> str:

@@ -229,7 +229,8 @@ def compare(
     suites = [find_task(name).suite for name in tasks if name]
     suite = None if not suites else common_suite(suites) if len(data) > 1 else suites[0]
     if not suites:
-        plans = {key: held_out(planned) for key, planned in plans.items()}
+        shares = {str(source): held_out(plans[str(source), names[0]]).hold_out for source in data}
+        plans = {key: replace(planned, hold_out=shares[key[0]]) for key, planned in plans.items()}
     if len({short_name(source) for source in data}) < len(data):
         raise WaypostError(
             f"{', '.join(map(str, data))}: two of these would share a folder; give the files different names"

@@ -23,6 +23,10 @@ LOSSES = "held_out_"
 """Prefix of metrics.csv columns with losses on held-out episodes."""
 
 
+MEMBERS, UPDATES = 5, 3_000
+"""Of the evaluators of each trial: fewer than `waypost judge` has, because there are many trials."""
+
+
 @dataclass(frozen=True)
 class Measure:
     """The name of a measure, and where its values come from."""
@@ -46,7 +50,7 @@ class Measure:
     def prepared(self, planned: Plan[Any]) -> Plan[Any]:
         """The plan with what this measure needs."""
         if not self.simulated:
-            return held_out(planned)
+            return held_out(planned) if self.name == VALUE else held_out(planned, 1)
         if planned.task is None:
             raise WaypostError(f"{planned.data} has no simulator to measure the {self.name} in; name one with --env")
         if self.name == "score" and find_task(planned.task).score(0.0) is None:
@@ -87,7 +91,7 @@ def usual(planned: Plan[Any]) -> Measure:
 
 
 def _judged(run: Run) -> list[float]:
-    values, _ = judge_runs([run])
+    values, _ = judge_runs([run], members=MEMBERS, steps=UPDATES)
     return values.get(run.plan.algorithm, [])
 
 

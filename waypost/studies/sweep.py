@@ -27,6 +27,7 @@ from waypost.files import json_text, table, write_text
 from waypost.schema import conform
 from waypost.studies.candidates import Candidates, Grid, Range, Settings, Suggested
 from waypost.studies.halving import Halving
+from waypost.studies.judge.runs import VALUE
 from waypost.studies.measures import Measure, usual
 from waypost.studies.results import NotTrained
 from waypost.studies.settings import with_tuples
@@ -178,7 +179,7 @@ def sweep(
     ends = [{name: end} for name, each in ranges.items() for end in each[:2]]
     plans = [planned(chosen) for chosen in [*whole.combinations, *ends]]  # an error shows before any work
     by = usual(plans[0]) if measure is None else Measure(measure)
-    by.prepared(plans[0])
+    held = by.prepared(plans[0]).hold_out
     halving = None if early is None else Halving(total_updates(plans[0]), early.factor, early.first, by.lower)
     if halving and by.simulated and not 0 < plans[0].evaluation.every <= halving.rungs[-1]:
         words = f"early stopping needs evaluations, and there is none before step {halving.rungs[-1]}"
@@ -191,7 +192,9 @@ def sweep(
             if not trials:
                 raise NotTrained(f"{folder}: no trials yet")
         candidates = Suggested(grid, ranges, trials, search_seed, by.lower, journal.settings)
-    work = _Trials(lambda chosen: by.prepared(planned(chosen)), str(data), folder, by, candidates, halving, journal)
+    work = _Trials(
+        lambda one: replace(planned(one), hold_out=held), str(data), folder, by, candidates, halving, journal
+    )
     for trial, outcome in runner(work, callback):
         work.came_back(trial, outcome, callback)
     return Sweep(algorithm, str(data), by.name, (*grid, *ranges), tuple(_ranked(work.rows(), by.lower)))
@@ -286,6 +289,8 @@ class _Trials:
         self.found[trial.place] = trial, settings, outcome
         if isinstance(outcome, WaypostError):
             callback.note(f"{trial.name}: {outcome}")
+        elif self.measure.name == VALUE and not self.journal.read_only:
+            callback.note(f"{trial.name}: judging it by held-out episodes")
         self._tell(trial, settings)
         self.journal.save()
 
@@ -318,7 +323,7 @@ class _Trials:
         self.candidates.tell(settings, float(np.mean(values)) if values else None)
 
     def _values(self, trial: Trial, settings: Settings, run: Run) -> list[float]:
-        if self.measure.name != "value":
+        if self.measure.name != VALUE:
             return self.measure.of(run)
         kept = self.journal.of(trial, settings).setdefault("values", {})
         if self.measure.name not in kept and not self.journal.read_only:
@@ -384,12 +389,6 @@ def as_csv(found: Sweep) -> str:
         for row in found.rows
     ]
     return table(list(rows[0]), rows)
-
-
-def as_markdown(found: Sweep) -> str:
-    lines = [f"**{found.algorithm} on {found.data}**", "", f"| {' | '.join(found.header)} |"]
-    lines += ["|---|" + "---:|" * (len(found.header) - 1), *(f"| {' | '.join(cells(row))} |" for row in found.rows)]
-    return "\n".join(lines) + "\n"
 
 
 def _word(value: Any) -> str:

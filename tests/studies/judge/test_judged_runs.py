@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import chain
 import pytest
 
 import waypost
+from waypost.errors import WaypostError
 from waypost.report.comparison import write_comparison
 from waypost.studies import comparison
 from waypost.studies.judge import judging
-from waypost.studies.judge.runs import judge_runs
+from waypost.studies.judge.runs import held_out, judge_runs
+from waypost.training.plan import Plan, plan
 
 SMALL = {"hidden": (8,), "batch_size": 32, "learning_rate": 0.02}
 
@@ -36,3 +40,18 @@ def test_algorithms_are_ranked_by_held_out_episodes(tmp_path: Path, monkeypatch:
     page = (tmp_path / "out" / "compare.html").read_text()
     assert "estimated on held-out episodes" in page
     assert page.count("<svg") == 1
+
+
+def test_enough_episodes_are_held_out_or_a_log_is_refused_before_any_training(tmp_path: Path) -> None:
+    def planned(episodes: int) -> Plan[Any]:
+        file = tmp_path / f"{episodes}.npz"
+        waypost.save(chain.record(episodes), file)
+        return plan("bc", str(file))
+
+    assert held_out(planned(100)).hold_out == 0.1
+    few = held_out(planned(20))
+    assert few.hold_out == 0.25, "five of twenty"
+    assert held_out(replace(few, hold_out=0.5)).hold_out == 0.5
+    assert held_out(planned(4), 1).hold_out == 0.25
+    with pytest.raises(WaypostError, match=r"9\.npz: 9 episodes; at least 10 are needed, 5 of them to judge by"):
+        held_out(planned(9))

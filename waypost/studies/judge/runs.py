@@ -6,20 +6,28 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from waypost.data.sources import load
+from waypost.errors import WaypostError
 from waypost.studies.judge.judgement import CANNOT_TELL
-from waypost.studies.judge.judging import judge
+from waypost.studies.judge.judging import FEWEST_EPISODES, judge
 from waypost.training.plan import Plan
 from waypost.training.runs import Run
 
 VALUE = "value"
 """The measure: the discounted value of the start states."""
 SHARE = 0.1
-"""Episodes that are held out where the plan says nothing."""
+"""Episodes that are held out where the plan says nothing; more if these would be too few."""
 
 
-def held_out(planned: Plan[Any]) -> Plan[Any]:
-    """The plan with episodes to judge by afterwards."""
-    return planned if planned.hold_out else replace(planned, hold_out=SHARE)
+def held_out(planned: Plan[Any], fewest: int = FEWEST_EPISODES) -> Plan[Any]:
+    """The plan with a share of the episodes held out, to judge by afterwards; at least `fewest`."""
+    if planned.hold_out:
+        return planned
+    episodes = len(load(planned.data, planned.columns, pipeline=planned.pipeline).episode_starts)
+    if episodes < 2 * fewest:
+        needed = f"at least {2 * fewest} are needed, {fewest} of them to judge by"
+        raise WaypostError(f"{planned.data}: {episodes} episodes; {needed}")
+    return replace(planned, hold_out=max(SHARE, fewest / episodes))
 
 
 def judge_runs(runs: Sequence[Run], **options: Any) -> tuple[dict[str | None, list[float]], dict[str, str]]:
