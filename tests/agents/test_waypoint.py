@@ -17,7 +17,7 @@ import pytest
 import test_por
 from oracles import HIGH, LOW, ROWS, UNSEEN_TERMINAL, UNSEEN_TIMEOUT, choosing_walks, numbers, redrawn, walks
 from samples import walk
-from test_por import VALUE, differing, same, with_row
+from test_por import VALUE, alike, differing, same, with_row
 from waypoint_oracle import Oracle
 
 import waypost
@@ -362,14 +362,14 @@ def trained(config: Config, data: Dataset) -> WaypointAgent:
 def test_parts_learn_the_same_without_the_columns_they_do_not_need() -> None:
     full = trained(small(), walks())
     free = trained(small(training="guide"), walks().without_actions())
-    assert same((free.value_part, free.guide_part), (full.value_part, full.guide_part))
+    assert alike((free.value_part, free.guide_part), (full.value_part, full.guide_part))
     alone = trained(small(training="executor"), walks().without_rewards())
-    assert same(alone.executor, full.executor)
+    assert alike(alone.executor, full.executor)
     assert free.executor is alone.value_part is alone.guide_part is None
     for ask, part in ((free.act, "executor"), (alone.act, "guide"), (alone.value, "value function")):
         with pytest.raises(WaypostError, match=rf"no trained {part}.*--init"):
             ask(walks().observations)
-    assert same(free.graft(alone), full)
+    assert alike(free.graft(alone), full)
 
 
 @pytest.mark.parametrize(
