@@ -289,7 +289,9 @@ class _Trials:
         self.found[trial.place] = trial, settings, outcome
         if isinstance(outcome, WaypostError):
             callback.note(f"{trial.name}: {outcome}")
-        elif self.measure.name == VALUE and not self.journal.read_only:
+        elif (
+            self.measure.name == VALUE and not self.journal.read_only and VALUE not in self.journal.of(trial, settings)
+        ):
             callback.note(f"{trial.name}: judging it by held-out episodes")
         self._tell(trial, settings)
         self.journal.save()
