@@ -60,6 +60,7 @@ CHANGES: dict[str, Any] = {
     "executor_aim": "horizon",
     "executor_reads": "rest",
     "executor_inputs": (0, 2),
+    "waypoint_noise": 0.5,
     "action_noise": 0.5,
     "training": "joint",
     "executor_steps": 5,
@@ -135,6 +136,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "executor_weighted": True,
         "weight_cap": 2.0,
         "backup": 1,
+        "waypoint_noise": 0.8,
     },
     "displacement": {
         "waypoint": "displacement",
@@ -143,6 +145,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "backup": 5,
         "value_layer_norm": False,
         "executor_inputs": (0, 2),
+        "waypoint_noise": 1.5,
     },
     "state": {"waypoint": "state", "horizon": 4, "backup": 0, "inverse_temperature": 1.0, "baseline": "target"},
 }
@@ -168,6 +171,15 @@ class Taken(NamedTuple):
         if self.config.executor_aim == "horizon":
             return np.maximum(self.oracle.ahead, 0) + 1
         return 1 + np.asarray(jax.random.randint(KEY, (ROWS,), 0, np.maximum(self.oracle.ahead, 0) + 1))
+
+    @property
+    def noise(self) -> np.ndarray | float:
+        """What is added to the executor's displacements: by the guide as it is after the update."""
+        if not self.config.waypoint_noise:
+            return 0.0
+        std = np.exp(np.clip(self.after["guide"].log_std, -5, 2))
+        std = std if self.oracle.directions is not None else std[list(self.config.executor_inputs) or [0, 1, 2]]
+        return self.config.waypoint_noise * std * np.asarray(jax.random.normal(KEY, (ROWS, len(std))))
 
 
 @cache
@@ -206,7 +218,7 @@ def test_guide_takes_an_adam_step_towards_ways_weighted_by_the_new_v(one: Taken)
 
 def test_executor_takes_an_adam_step_towards_the_actions_that_reached_its_aim(one: Taken) -> None:
     weights = one.oracle.weights(one.after["value"], one.before["target"]) if one.config.executor_weighted else 1.0
-    check(one, "executor", lambda net: one.oracle.executor_loss(net, one.steps, weights))
+    check(one, "executor", lambda net: one.oracle.executor_loss(net, one.steps, weights, one.noise))
 
 
 def test_target_moves_by_its_rate_and_spaces_stand_still(one: Taken) -> None:
@@ -290,7 +302,7 @@ def test_the_executor_learns_from_rewards_only_if_weighted() -> None:
     ("moved", "expected", "weighted"),
     [
         ("executor", {"executor"}, {"executor"}),
-        ("guide", {"guide"}, {"guide"}),
+        ("guide", {"guide"}, {"guide", "executor"}),
         ("value", VALUE | {"guide"}, ALL),
         ("target", VALUE | {"guide"}, ALL),
     ],
@@ -301,6 +313,26 @@ def test_a_part_moves_only_those_that_read_it(moved: str, expected: set[str], we
         shaken = eqx.tree_at(WHERE[moved], state, redrawn(WHERE[moved](state), seed=9))
         found = differing(parts(update(algorithm, state, batch)[0]), parts(update(algorithm, shaken, batch)[0]))
         assert found == reading
+
+
+def test_noise_is_as_large_as_the_guide_is_uncertain() -> None:
+    _, batch, state = begin(small(waypoint_noise=0.5), walks())
+    other = eqx.tree_at(lambda state: state.agent.guide_part.net.log_std, state, replace_fn=lambda x: x + 1.0)
+    for stage in (state, other):
+        executor, guide = stage.agent.executor, stage.agent.guide_part
+        exact = executor.inputs(batch["observations"], batch["reached"])
+        noisy = executor.noisy_inputs(batch["observations"], batch["reached"], 0.5 * guide.net.std, KEY)
+        assert np.array_equal(noisy[:, :3], exact[:, :3])
+        drawn = 0.5 * np.exp(guide.net.log_std) * jax.random.normal(KEY, (ROWS, 1))
+        assert np.allclose(noisy[:, 3:] - exact[:, 3:], drawn, atol=1e-5)
+
+
+def test_an_executor_without_a_guide_learns_without_noise() -> None:
+    results = []
+    for noise in (0.0, 0.5):
+        algorithm, batch, state = begin(small(training="executor", waypoint_noise=noise), walks())
+        results.append(parts(update(algorithm, state, batch)[0]))
+    assert differing(*results) == set()
 
 
 @pytest.mark.parametrize("row", [UNSEEN_TERMINAL, UNSEEN_TIMEOUT])
@@ -398,9 +430,9 @@ def test_columns_must_be_those_of_the_data(settings: dict[str, Any], message: st
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("drift", 1.5), ("drift", -0.1), ("backup", -1), ("horizon", -1), ("action_noise", -0.1), ("waypoint", "x"),
-     ("residuals", "x"), ("baseline", "x"), ("executor_aim", "x"), ("executor_reads", "x"),
-     ("tau", 1.0), ("weight_cap", 0.0)],
+    [("drift", 1.5), ("drift", -0.1), ("backup", -1), ("horizon", -1), ("action_noise", -0.1),
+     ("waypoint_noise", -0.1), ("waypoint", "x"), ("residuals", "x"), ("baseline", "x"), ("executor_aim", "x"),
+     ("executor_reads", "x"), ("tau", 1.0), ("weight_cap", 0.0)],
 )  # fmt: skip
 def test_a_setting_out_of_range_is_refused_by_name(name: str, value: Any) -> None:
     with pytest.raises(WaypostError, match=rf"^{name} must .+, got "):

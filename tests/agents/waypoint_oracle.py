@@ -81,7 +81,7 @@ class Oracle:
         inputs, outcomes = self.coordinates(self.states), self.encoded(self.goals)
         return -(weights * log_density(net, inputs, outcomes))[self.aimed].mean()
 
-    def executor_inputs(self, goals: np.ndarray) -> np.ndarray:
+    def executor_inputs(self, goals: np.ndarray, noise: np.ndarray | float) -> np.ndarray:
         columns = list(self.config.executor_inputs) or [0, 1, 2]
         read, way = self.scaled(self.states), self.encoded(goals)
         if self.directions is None:
@@ -90,11 +90,13 @@ class Oracle:
             # What the directions do not see: the part of a row that is orthogonal to them.
             across = self.directions
             read = read - read @ across @ np.linalg.inv(across.T @ across) @ across.T
-        return np.concatenate([read[:, columns], way], axis=1)
+        return np.concatenate([read[:, columns], way + noise], axis=1)
 
-    def executor_loss(self, net: Any, steps: np.ndarray, weights: np.ndarray | float = 1.0) -> float:
-        """With the state so many steps on as the one to reach."""
-        inputs = self.executor_inputs(self.following[np.arange(len(self.data)) + steps - 1])
+    def executor_loss(
+        self, net: Any, steps: np.ndarray, weights: np.ndarray | float = 1.0, noise: np.ndarray | float = 0.0
+    ) -> float:
+        """With the state so many steps on as the one to reach, and noise on the way there."""
+        inputs = self.executor_inputs(self.following[np.arange(len(self.data)) + steps - 1], noise)
         taken = np.asarray(self.data.actions, np.float64)
         if self.data.action_count is None:
             likelihood = log_density(net, inputs, 2 * (taken - LOW) / (HIGH - LOW) - 1)

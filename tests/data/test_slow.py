@@ -7,7 +7,7 @@ import pytest
 
 from waypost.data import prepare
 from waypost.data.dataset import Dataset
-from waypost.data.slow import slow_directions, waypoint_statistics
+from waypost.data.slow import look_ahead, slow_directions, tell_rewards, waypoint_statistics
 from waypost.errors import WaypostError
 
 HORIZON = 10
@@ -136,3 +136,46 @@ def test_data_without_any_real_next_state_are_refused() -> None:
     arrays, scaling = arrays_of(drifting())
     with pytest.raises(WaypostError, match="no transition has a real next state; nothing to learn from"):
         waypoint_statistics(arrays | {"aimed": np.zeros(ROWS)}, scaling, "slow", (), HORIZON, 0.5)
+
+
+# -- what the data say about waypoints -----------------------------------------------------------------------
+
+
+def rewarded(states: np.ndarray, rewards: np.ndarray) -> Dataset:
+    ends = np.arange(1, len(states) + 1) % EPISODE == 0
+    following = np.roll(states, -1, axis=0)
+    return Dataset.from_arrays(states, following, rewards, rewards, timeouts=ends, next_valid=~ends)
+
+
+@pytest.mark.parametrize(
+    ("reward", "slow"),
+    [("place", True), ("swing", False), ("both", False), ("noise", True), ("nothing", True)],
+)
+def test_slow_directions_are_used_unless_rewards_depend_on_the_rest(reward: str, slow: bool) -> None:
+    """V reads only the coordinates: a reward that the rest of the state decides would be noise to it."""
+    states = drifting()
+    place, swing = np.sin(states[:, 0] / states[:, 0].std()), states[:, 2] ** 2
+    rewards = {
+        "place": place,
+        "swing": swing,
+        "both": place / place.std() + swing / swing.std(),
+        "noise": np.random.default_rng(3).normal(size=ROWS),  # follows from nothing
+        "nothing": np.zeros(ROWS),
+    }[reward]
+    data = rewarded(states, rewards)
+    std = prepare.observation_scaling(data, True)["observation_std"]
+    directions = np.eye(states.shape[1])[:, :2]
+    assert tell_rewards(data, std, directions) == slow
+    assert tell_rewards(data.without_rewards(), std, directions)
+    # Two of seven directions are not few, so the waypoint is near.
+    assert look_ahead(data, std, 0.5) == (5, slow)
+
+
+def test_few_slow_directions_are_followed_far_ahead_if_rewards_depend_on_them() -> None:
+    states = drifting(noise=50)
+    for reward, expected in ((states[:, 0], (25, True)), (states[:, 2], (5, False))):
+        data = rewarded(states, reward)
+        std = prepare.observation_scaling(data, True)["observation_std"]
+        assert look_ahead(data, std, 0.5) == expected
+    assert look_ahead(data, std, 0.5, named=2) == (25, True)
+    assert look_ahead(data, std, 0.5, named=20) == (5, True)

@@ -78,18 +78,31 @@ def test_a_run_knows_what_the_data_decided_and_can_be_asked_for_again(tmp_path: 
     assert again.plan == first.plan
 
 
-@pytest.mark.parametrize(("drifts", "horizon"), [(True, 25), (False, 10)])
-def test_a_waypoint_lies_far_ahead_where_something_drifts(drifts: bool, horizon: int) -> None:
-    noise = np.random.default_rng(0).normal(size=(2000, 2))
+@pytest.mark.parametrize(
+    ("columns", "drifts", "horizon", "waypoint"),
+    [(6, True, 25, "slow"), (5, True, 5, "slow"), (6, False, 5, "displacement")],
+    ids=["few directions drift", "many drift", "none drifts"],
+)
+def test_a_waypoint_lies_far_ahead_where_few_directions_drift(
+    columns: int, drifts: bool, horizon: int, waypoint: str
+) -> None:
+    noise = 0.1 * np.random.default_rng(0).normal(size=(2000, columns))
     time = np.tile(np.arange(200.0), 10)
     speed = np.repeat(np.random.default_rng(1).choice([-1.0, 1.0], 10), 200)
     noise[:, 0] += drifts * speed * time
     end = time == 199
     data = Dataset.from_arrays(noise, None, noise, noise[:, 0], None, end, name="log")
-    assert fitted(plan("waypoint", data), data, 2000).config.horizon == horizon
-    assert fitted(plan("waypoint", data, horizon=3), data, 2000).config.horizon == 3
+
+    def chosen(data: Dataset = data, **settings: Any) -> tuple[int, str]:
+        config = fitted(plan("waypoint", data, **settings), data, 2000).config
+        return config.horizon, config.waypoint
+
+    assert chosen() == (horizon, waypoint)
+    assert chosen(horizon=3) == (3, "slow")
+    assert chosen(waypoint="state")[1] == "state"
+    assert chosen(waypoint_columns=(1,)) == (25 if columns == 6 else 5, "slow")
     short = Dataset.from_arrays(noise, None, noise, noise[:, 0], None, time % 8 == 7, name="log")
-    assert fitted(plan("waypoint", short), short, 2000).config.horizon == 2
+    assert chosen(short)[0] == 2
 
 
 # -- units -----------------------------------------------------------------------------------------

@@ -166,6 +166,11 @@ class Gaussian(eqx.Module):
         """Mean (rows, outputs) and log standard deviation (outputs,)."""
         return self.mode(x), jnp.clip(self.log_std, *LOG_STD_RANGE)
 
+    @property
+    def std(self) -> Array:
+        """Standard deviation of each output."""
+        return jnp.exp(jnp.clip(self.log_std, *LOG_STD_RANGE))
+
     def sample(self, x: Array, key: Array) -> Array:
         """Samples, (rows, outputs), differentiable in the network."""
         mean, log_std = self(x)

@@ -40,7 +40,8 @@ RULES: Mapping[str, Rule] = {
         ("batch_size horizon samples *candidates policy_period context layers heads", AT_LEAST_1),
         ("drift", Rule("be in [0, 1]", lambda x: 0 <= x <= 1)),
         ("*learning_rate *_steps *_weight *threshold target_noise*", AT_LEAST_0),
-        ("inverse_temperature perturbation latent weight_decay backup action_noise return_scale", AT_LEAST_0),
+        ("inverse_temperature perturbation latent weight_decay backup return_scale", AT_LEAST_0),
+        ("action_noise waypoint_noise", AT_LEAST_0),
         ("*hidden", Rule("have 0 or more units in each layer", lambda sizes: all(units >= 0 for units in sizes))),
     )
     for pattern in patterns.split()

@@ -8,7 +8,7 @@ The three parts are POR's (`por.py`), each trained on logged data alone:
     g(c)            the guide: how far to move in k steps. Maximise
                     E w log g(c_(t+k) - c_t | c_t)   with   w = exp(beta (u_k - mean u_k) / std u_k), capped
     pi(a|s, d)      the executor: the action that moves by d. Maximise
-                    E log pi(a_t | s_t, c_(t+j) - c_t)   with   j = k, or uniform in 1..k
+                    E log pi(a_t | s_t, c_(t+j) - c_t + noise)   with   j = k, or uniform in 1..k
 
 and they act together: a = pi(s, g(c)).
 
@@ -20,6 +20,8 @@ found in the data, some columns (`waypoint_columns`), or the whole state as in P
 backup of 1 and plain residuals, an update is POR's.
 
 The residuals are standardised in each batch, so that one inverse temperature fits rewards of any size.
+A recorded displacement is exact, the guide's is not. An executor that trusts it too much turns small errors into other
+actions. `waypoint_noise` makes recorded displacements as uncertain as a share of the guide's standard deviation.
 An executor's mean action can keep a body in one pose for ever. `action_noise` adds a share of the executor's own noise.
 """
 
@@ -57,7 +59,7 @@ class Config(Settings):
     drift: float = 0.5
     """How steadily a slow direction must move over the horizon: 0 like a random walk, 1 like uniform motion."""
     horizon: int = 25
-    """How many steps ahead the guide aims, inside the episode: k; 0 = chosen from the drift in the data."""
+    """How many steps ahead the guide aims, inside the episode: k; 0 = the data decide, also about slow directions."""
     backup: int = 0
     """Steps of reward in V's targets: n; 0 = the horizon."""
     tau: float = 0.9
@@ -78,6 +80,8 @@ class Config(Settings):
     """State that the executor reads besides the displacement: without the waypoint's coordinates, or all of it."""
     executor_inputs: tuple[int, ...] = ()
     """Columns of the observation the executor reads; empty = all."""
+    waypoint_noise: float = 0.0
+    """Noise on the executor's displacements in training, as a share of the guide's standard deviation."""
     action_noise: float = 0.0
     """Share of the executor's own noise in its actions: 0 = the likeliest action, 1 = a sample."""
     training: Literal["joint", "staged", "guide", "executor"] = "joint"
@@ -199,6 +203,13 @@ class Executor(ExecutorPart):
         read = self.space.scaling(observations) if self.reads_all else self.space.rest(observations)
         return jnp.concatenate([read[:, columns], self.space.encode(observations, goals)], axis=-1)
 
+    def noisy_inputs(self, observations: Array, goals: Array, std: Array, key: Array) -> Array:
+        """The same with noise on the displacement, given its standard deviation in each of the guide's coordinates."""
+        exact = self.inputs(observations, goals)
+        std = std if self.space.projection is not None else std[np.array(self.columns)]
+        noise = std * jax.random.normal(key, (len(exact), len(std)))
+        return exact.at[:, -len(std) :].add(noise)
+
 
 class WaypointAgent(GuidedAgent):
     """The three parts; with noise, the memory is a random key for each episode."""
@@ -254,12 +265,14 @@ class Waypoint(Algorithm):
 
     @classmethod
     def fit(cls, config: Config, dataset: Dataset) -> Config:
-        """A horizon of 0 is replaced by one chosen from the data; see `slow.horizon_for`."""
+        """A horizon of 0 is replaced by one chosen from the data; see `slow.look_ahead`."""
         if config.horizon:
             return config
-        scaling = prepare.observation_scaling(dataset, config.observation_scaling)
-        horizon = slow.horizon_for(dataset, scaling["observation_std"], config.drift, bool(config.waypoint_columns))
-        return replace(config, horizon=horizon)
+        std = prepare.observation_scaling(dataset, config.observation_scaling)["observation_std"]
+        slowly = config.waypoint == "slow"
+        ahead = slow.look_ahead(dataset, std, config.drift, len(config.waypoint_columns) if slowly else 0)
+        waypoint = config.waypoint if ahead.slow or not slowly else "displacement"
+        return replace(config, horizon=ahead.steps, waypoint=waypoint)
 
     @classmethod
     def prepare(cls, config: Config, dataset: Dataset) -> tuple[prepare.Arrays, Spec]:
@@ -351,6 +364,13 @@ class Waypoint(Algorithm):
             w = weights()
             return -mean(w * g.log_likelihood(s, goals)), {"weight": mean(w)}
 
+        def likelihood(pi: Executor) -> Array:
+            reached, a = batch["reached"], batch["actions"]
+            if guide is None or not config.waypoint_noise:
+                return pi.log_likelihood(s, reached, a)
+            inputs = pi.noisy_inputs(s, reached, config.waypoint_noise * guide.net.std, key)
+            return pi.net.log_likelihood(inputs, pi.actions.scale(a))
+
         if "value" in stage.parts:
             value = step("value", value, value_loss)
         if "guide" in stage.parts:
@@ -359,8 +379,7 @@ class Waypoint(Algorithm):
             target = losses.moving_average(target, value.net, config.target_rate)
         if "executor" in stage.parts:
             w = weights() if config.executor_weighted else 1.0
-            reached, a = batch["reached"], batch["actions"]
-            executor = step("executor", executor, lambda pi: -mean(w * pi.log_likelihood(s, reached, a)))
+            executor = step("executor", executor, lambda pi: -mean(w * likelihood(pi)))
         agent = WaypointAgent(value, guide, executor, config.action_noise)
         return State(agent, target, descent.states), descent.metrics
 

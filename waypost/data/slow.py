@@ -7,7 +7,7 @@ are below 1, about 1, and up to k for these three. Their eigenvectors are the di
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -22,28 +22,80 @@ RIDGE = 1e-6
 """Share of a column's one-step variance that is added to it: a column may be constant."""
 
 
-FAR, NEAR = 25, 10
-"""Steps to look ahead where something is slow, and where nothing is."""
+FAR, NEAR = 25, 5
+"""Steps to look ahead where few directions are slow, and everywhere else."""
 STEADY = 0.6
-"""How steadily something must drift to look that far ahead: what oscillates slowly turns around before."""
+"""How steadily a direction must drift to count here: what oscillates slowly turns around before."""
+FEW = 1 / 6
+"""Share of the columns up to which slow directions are few: the rest is a body that moves through a place."""
 EPISODE_SHARE = 4
 """Steps ahead are at most the median length of an episode divided by this."""
+FOLLOWS, KEPT = 0.5, 0.9
+"""Share of the variance of rewards that the state explains if they follow from it, and how much must be left."""
+FITTED_ROWS, FEATURES, OUTER = 20_000, 200, 0.005
+"""For that: rows, random features, and the share of rewards on either side that is clipped."""
 
 
-def horizon_for(dataset: Dataset, std: np.ndarray, drift: float, known: bool) -> int:
-    """How far ahead a waypoint should be: far where directions drift, or are `known` to, and near where none does.
+class Ahead(NamedTuple):
+    """How far ahead waypoints should be, and whether in slow directions or in all columns."""
 
-    A slow direction can be predicted 25 steps ahead, whatever swings meanwhile. Where nothing drifts, a state that far
-    ahead says little about the next action. In both cases most rows must have such a state in their episode: it is
-    at most a quarter of the usual length ahead.
+    steps: int
+    slow: bool
+
+
+def look_ahead(dataset: Dataset, std: np.ndarray, drift: float, named: int = 0) -> Ahead:
+    """What the data say about waypoints; `named` is how many columns are known to be slow, 0 if none is named.
+
+    Where few directions drift and most oscillate (an ant that walks), only those tell where an episode is going, and
+    only far ahead: the next steps are part of a gait. Everywhere else a near waypoint says more about the next action.
+    It is in slow directions if there are any, unless rewards depend on more than these. In all cases most rows must
+    have such a state in their episode: it is at most a quarter of the usual length ahead.
     """
     most = max(1, int(np.median(dataset.episode_lengths)) // EPISODE_SHARE)
     far = min(FAR, most)
-    if known:
-        return far
-    steady = max(drift, STEADY)
-    directions, _ = slow_directions(waypoints(dataset.without_rewards(), far, far, 1.0), std, far, steady)
-    return far if directions.shape[1] else min(NEAR, most)
+
+    def directions(steps: int, drift: float) -> Doubles:
+        return slow_directions(waypoints(dataset.without_rewards(), steps, steps, 1.0), std, steps, drift)[0]
+
+    near, count = min(NEAR, most), named or directions(far, max(drift, STEADY)).shape[1]
+    steps = far if 0 < count <= FEW * len(std) else near
+    if named or (count and tell_rewards(dataset, std, directions(steps, drift))):
+        return Ahead(steps, True)
+    return Ahead(near, False)
+
+
+def tell_rewards(dataset: Dataset, std: np.ndarray, directions: np.ndarray) -> bool:
+    """False if rewards follow from the state, but not as well from its coordinates in these directions.
+
+    V reads only the coordinates, so it cannot learn rewards that depend on the rest: a price, a changing setpoint.
+    """
+    if dataset.rewards is None:
+        return True
+    rows = slice(None, None, -(-len(dataset) // FITTED_ROWS))
+    rewards = dataset.rewards[rows].astype(np.float64)
+    rewards = np.clip(rewards, *np.quantile(rewards, [OUTER, 1 - OUTER]))
+    if len(rewards) < 4 * FEATURES or not rewards.std() > 0:
+        return True
+    states = dataset.observations[rows] / std
+    by_state = _explained(states, rewards)
+    return by_state < FOLLOWS or _explained(states @ directions, rewards) >= KEPT * by_state
+
+
+def _explained(inputs: np.ndarray, outcomes: np.ndarray) -> float:
+    """Share of the variance of outcomes that a smooth function of the inputs explains; even rows fit it, odd ones test.
+
+    Ridge regression on the inputs and on cosines of random combinations of them.
+    """
+    inputs = inputs - inputs.mean(axis=0)
+    inputs = np.clip(inputs / np.maximum(inputs.std(axis=0), 1e-9), -5.0, 5.0)
+    rng = np.random.default_rng(0)
+    waves = inputs @ rng.normal(0, 1.5, (inputs.shape[1], FEATURES)) / max(1, inputs.shape[1]) ** 0.5
+    features = np.column_stack([inputs, np.cos(waves + rng.uniform(0, 2 * np.pi, FEATURES)), np.ones(len(inputs))])
+    fitted, tested = features[::2], features[1::2]
+    ridge = 1e-4 * len(fitted) * np.eye(features.shape[1])
+    weights = np.linalg.solve(fitted.T @ fitted + ridge, fitted.T @ outcomes[::2])
+    left = tested @ weights - outcomes[1::2]
+    return float(1 - np.mean(left**2) / max(outcomes[1::2].var(), 1e-12))
 
 
 def slow_directions(arrays: Arrays, std: np.ndarray, horizon: int, drift: float) -> tuple[Doubles, Doubles]:
