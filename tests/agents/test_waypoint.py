@@ -179,7 +179,8 @@ class Taken(NamedTuple):
             return 0.0
         std = np.exp(np.clip(self.after["guide"].log_std, -5, 2))
         std = std if self.oracle.directions is not None else std[list(self.config.executor_inputs) or [0, 1, 2]]
-        return self.config.waypoint_noise * std * np.asarray(jax.random.normal(KEY, (ROWS, len(std))))
+        key = jax.random.fold_in(KEY, 1)
+        return self.config.waypoint_noise * std * np.asarray(jax.random.normal(key, (ROWS, len(std))))
 
 
 @cache

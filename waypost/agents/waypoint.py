@@ -368,7 +368,9 @@ class Waypoint(Algorithm):
             reached, a = batch["reached"], batch["actions"]
             if guide is None or not config.waypoint_noise:
                 return pi.log_likelihood(s, reached, a)
-            inputs = pi.noisy_inputs(s, reached, config.waypoint_noise * guide.net.std, key)
+            # The batch's own draw has the key itself.
+            noise_key = jax.random.fold_in(key, 1)
+            inputs = pi.noisy_inputs(s, reached, config.waypoint_noise * guide.net.std, noise_key)
             return pi.net.log_likelihood(inputs, pi.actions.scale(a))
 
         if "value" in stage.parts:
