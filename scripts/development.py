@@ -3,6 +3,7 @@
     python scripts/development.py                          # trains what results/development lacks, then the table
     python scripts/development.py --sets tank-poor motor-mixed --algorithms por waypoint bc --seeds 100 101
     python scripts/development.py --table                  # only the table, from what is there; docs/defaults.md has it
+    python scripts/development.py --algorithms waypoint --set horizon=10 waypoint_noise=0 --out runs/other
 
 Each set is a log that a controller wrote (`simulators.py`). Algorithms are trained on it with nothing but the names of
 its columns, and act in the simulator afterwards. Each training leaves a small JSON file, which is read the next time
@@ -23,6 +24,7 @@ import io
 import json
 import tempfile
 import time
+import tomllib
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -276,9 +278,13 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="*", type=int, default=list(SEEDS))
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--table", action="store_true", help="train nothing")
+    parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="settings other than the defaults")
     asked = parser.parse_args()
+    if asked.set and asked.out == RESULTS:
+        parser.error("--set needs an --out of its own: results of the defaults must not be mixed with others")
+    changed = tomllib.loads("\n".join(asked.set))
     for name in () if asked.table else asked.sets:
-        train_on(name, asked.algorithms, asked.seeds, asked.out)
+        train_on(name, asked.algorithms, asked.seeds, asked.out, **changed)
     text = write_table(asked.out, asked.seeds)
     if asked.out == RESULTS and asked.table:
         put_into(PAGE, text)
