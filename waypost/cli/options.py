@@ -73,7 +73,7 @@ class Paper:
     data: tuple[str, ...] = ()
     """Only these data sets, if the experiment has several; hopper-medium-v2 is D4RL's file of hopper-medium."""
     algos: tuple[str, ...] = ()
-    """Only these algorithms, if the experiment compares several."""
+    """Only these algorithms, if the experiment has several; by default all, in `bound` and `guide-map` por."""
     settings: Path | None = None
     """TOML file of settings that override the presets: a table [ALGORITHM] for each."""
     runs: Path | None = None

@@ -31,8 +31,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from waypost.agents.actions import Mixed
+from waypost.agents.agent import Agent
 from waypost.agents.guided import ExecutorPart, GuidedAgent
 from waypost.agents.nets import Continuous
+from waypost.agents.waypoint import Space
 from waypost.data import prepare
 from waypost.data.dataset import Dataset
 from waypost.data.pipeline import Pipeline, Reading
@@ -140,7 +142,7 @@ def _measured(
     goals = np.asarray(agent.guide(jnp.asarray(s[asked])))
     repeated = _acts(executor, s[asked], following[asked])
     taken = _acts(executor, s[asked], goals)
-    place, basis = _places(agent, scale)
+    place, basis = placing(slow_space(agent), scale)
     begun, places, aims = place(s[known]), place(following[known]), place(goals)
     own = places[: len(asked)]
     distance = _length(aims - own)
@@ -184,9 +186,15 @@ def _measured(
     return {name: np.asarray(numbers, np.float64) for name, numbers in measures.items()}
 
 
-def _places(agent: GuidedAgent, scale: Floats) -> tuple[Callable[[Floats], Floats], Floats]:
+def slow_space(agent: Agent) -> Space | None:
+    """The coordinates of a guide whose goals move a state in slow directions only; None: in every column."""
+    part = agent.guide_part if isinstance(agent, GuidedAgent) else None
+    space: Space | None = getattr(part, "space", None)
+    return None if space is None or space.projection is None else space
+
+
+def placing(space: Space | None, scale: Floats) -> tuple[Callable[[Floats], Floats], Floats]:
     """A state in the guide's coordinates, and the change of a state that each coordinate stands for."""
-    space = getattr(agent.guide_part, "space", None)
     if space is None or space.projection is None:
         return lambda states: states / scale, np.diag(scale)
     basis = np.asarray(space.projection.lift * space.scaling.std).T

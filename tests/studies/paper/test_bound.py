@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from experiments import numbers, on_the_t_maze
+from experiments import SLOW, ahead, numbers, on_the_t_maze
 
 from waypost.data.sources import load
 from waypost.studies.diagnosis import diagnose
@@ -50,9 +50,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield out / "bound"
 
 
-def guides(folder: Path) -> dict[float, list[Policy]]:
+def guides(folder: Path, kind: str = "guide") -> dict[float, list[Policy]]:
     place = folder / "runs" / "quick" / "t-maze"
-    return {each: load_policies(place / f"guide-{each:g}") for each in TEMPERATURES}
+    return {each: load_policies(place / f"{kind}-{each:g}") for each in TEMPERATURES}
 
 
 def same(a: Any, b: Any) -> bool:
@@ -114,6 +114,60 @@ def test_the_numbers_are_those_of_a_loop(folder: Path) -> None:
             }
             for measure, number in expected.items():
                 assert row[measure] == pytest.approx(number, rel=1e-3, abs=1e-5), measure
+
+
+# -- Waypoint ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def own(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same for Waypoint, with one slow direction, x; small as long as `folder` lives."""
+    out = tmp_path_factory.mktemp("own")
+    (out / "slow.toml").write_text(SLOW)
+    run("bound", out, quick=True, seeds=1, steps=30, algorithms=["waypoint"], settings=out / "slow.toml")
+    return out / "bound"
+
+
+def test_waypoint_has_names_of_its_own_and_one_executor(own: Path) -> None:
+    assert {path.stem for path in own.iterdir()} == {"bound", "waypoint-bound", "means", "seeds", "record", "runs"}
+    runs = {path.stem for path in (own / "runs" / "quick" / "t-maze").iterdir()}
+    assert runs == {"waypoint-executor", "waypoint-guide-0", "waypoint-guide-10"}
+    (donor,) = load_policies(own / "runs" / "quick" / "t-maze" / "waypoint-executor")
+    (cold,), (hot,) = guides(own, "waypoint-guide").values()
+    assert same(cold.agent.executor, donor.agent.executor)
+    assert same(hot.agent.executor, donor.agent.executor)
+    assert same(cold.agent.value_part, hot.agent.value_part)
+    assert not same(cold.agent.guide_part, hot.agent.guide_part)
+
+
+def test_waypoint_is_measured_in_its_slow_directions(own: Path) -> None:
+    data = load("t-maze")
+    asked = np.random.default_rng(0).permutation(np.flatnonzero(data.next_valid))[:STATES]
+    following = np.stack([ahead(data, row, 5) for row in asked])
+    for row, (policy,) in zip(numbers(own, "seeds"), guides(own, "waypoint-guide").values(), strict=True):
+        x = policy.guide(data.observations[asked])[:, 0] - following[:, 0]
+        width = policy.spec.statistics["observation_std"][0]
+        assert row["distance"] == pytest.approx(np.abs(x).mean() / width, rel=1e-3)
+    names = ("data", "algorithm", "horizon", "slow_directions", "temperature")
+    for table in ("bound", "means", "seeds"):
+        assert [tuple(row[name] for name in names) for row in numbers(own, table)] == [
+            ("t-maze", "Waypoint", 5, 1, 0),
+            ("t-maze", "Waypoint", 5, 1, 10),
+        ]
+
+
+def test_the_text_names_waypoint(own: Path) -> None:
+    cold, hot = numbers(own, "means")
+    text = " ".join((own / "bound.md").read_text().split())
+    assert "One executor was trained on each of t-maze (Waypoint), and V and guide with 1 seed" in text
+    assert "Waypoint is our own method and has the same three parts; the paper is about POR." in text
+    assert "**t-maze (Waypoint)**, 30 updates" in text
+    assert f"from the recorded state 5 steps ahead {bound._moves(cold['distance'], hot['distance'])}" in text
+    assert "Distances are in 1 slow direction of the state" in text
+    assert "the measured gap and the score of Waypoint against the inverse temperature" in text
+    assert "slow_directions: distances are in that many slow directions of the state" in text
+    assert "recorded next state" not in text
+    assert "waypoint instead of por" in text
 
 
 def means_of(seeds: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from experiments import numbers, on_the_t_maze
+from experiments import SLOW, ahead, numbers, on_the_t_maze
 
 from waypost.agents.por import Config
 from waypost.cli import main
@@ -133,6 +133,91 @@ def test_the_t_sne_keeps_together_what_is_together(tmp_path: Path) -> None:
     assert (nearest % 2 == np.arange(60) % 2).all()
     again = guide_map.tsne(context, "clumps", np.concatenate([clumps, clumps + 0.01]))
     assert np.array_equal(again, np.concatenate([recorded, goals]))
+
+
+# -- Waypoint ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def both(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same for POR and Waypoint, with one slow direction, x; small as long as `folder` lives."""
+    out = tmp_path_factory.mktemp("both")
+    (out / "slow.toml").write_text(SLOW)
+    algorithms = ["por", "waypoint"]
+    run("guide-map", out, quick=True, seeds=2, steps=PAIRS, algorithms=algorithms, settings=out / "slow.toml")
+    return out / "guide-map"
+
+
+def test_waypoint_has_rows_and_files_of_its_own(both: Path, folder: Path) -> None:
+    own = {f"waypoint-map-t-maze.{end}" for end in ("png", "svg")}
+    own |= {f"waypoint-points-t-maze.{end}" for end in ("csv", "json")}
+    assert {path.name for path in both.iterdir()} == {path.name for path in folder.iterdir()} | own
+    runs = {path.stem for path in (both / "runs" / "quick" / "t-maze").iterdir()}
+    assert runs == {"por", "waypoint", "t-sne", "waypoint-t-sne"}
+    por, waypoint = numbers(both, "guide-map")
+    assert (por.pop("algorithm"), por.pop("slow_directions")) == ("POR", 0)
+    assert por.pop("horizon") == plan("por", "t-maze").config.horizon
+    assert [por] == numbers(folder, "guide-map")
+    assert (waypoint["algorithm"], waypoint["horizon"], waypoint["slow_directions"]) == ("Waypoint", 5, 1)
+    assert [row["algorithm"] for row in numbers(both, "seeds")] == ["POR", "POR", "Waypoint", "Waypoint"]
+    assert numbers(both, "points-t-maze") == numbers(folder, "points-t-maze")
+
+
+def test_waypoint_is_compared_in_its_slow_directions_with_states_further_ahead(both: Path) -> None:
+    data, policies = load("t-maze"), load_policies(both / "runs" / "quick" / "t-maze" / "waypoint")
+    chosen = np.random.default_rng(0).permutation(np.flatnonzero(data.next_valid))[:PAIRS]
+    following = np.stack([ahead(data, row, 5) for row in chosen])
+    x = following[:, 0].astype(np.float64)
+    for found, policy in zip(numbers(both, "seeds")[2:], policies, strict=True):
+        goals = policy.guide(data.observations[chosen])
+        assert np.array_equal(goals[:, 1], data.observations[chosen, 1])
+        near = [
+            min(abs(goals[i, 0] - x)) <= min(abs(x[i] - each) for j, each in enumerate(x) if j != i)
+            for i in range(PAIRS)
+        ]
+        assert found["near"] == np.mean(near)
+        assert found["gain"] == pytest.approx(np.mean(policy.value(goals) - policy.value(following)), rel=1e-3)
+    points = numbers(both, "waypoint-points-t-maze")
+    assert [row["x"] for row in points] == pytest.approx(x, rel=1e-4)
+
+
+def test_the_text_tells_the_algorithms_apart(both: Path) -> None:
+    written = (both / "guide-map.md").read_text()
+    text, (por, waypoint) = " ".join(written.split()), numbers(both, "guide-map")
+    assert "V and guide of POR and Waypoint were trained on t-maze with 2 seeds each. Waypoint is our own" in text
+    assert "compared with the recorded states s' as far ahead as the guide looks" in text
+    assert f"**t-maze (POR)**, {PAIRS} updates" in text
+    assert f"**t-maze (Waypoint)**, {PAIRS} updates" in text
+    assert f"{por['near']:.0%} of the goals are as near to a recorded next state as" in text
+    assert f"{waypoint['near']:.0%} of the goals are as near to a recorded state 5 steps ahead as" in text
+    assert text.count("Distances are in 1 slow direction of the state: goals move in no others.") == 1
+    assert f"t-maze (Waypoint), {PAIRS} pairs: the guide's goals g(s) and the recorded states 5 steps ahead s'" in text
+    assert "above in a t-SNE of 1 slow direction, below" in text
+    assert "horizon: the recorded states s' are that many steps ahead of s" in text
+    assert "por and waypoint instead of por" in text
+
+
+def test_waypoint_has_the_paper_s_comparison_of_its_own() -> None:
+    row = {"seeds": 3, "pairs": 9, "gain": 1.5, "other_v": None, "higher": 0.9, "near": 1.0, "gain_near": 1.0}
+    row |= {"gain_far": None, "updates": 5, "preset_updates": 5, "slow_directions": 0, "horizon": 1}
+    rows = [
+        {"data": data, "algorithm": algorithm, "deviations": deviations, **row}
+        for algorithm, both in (("POR", (0.2, 0.1)), ("Waypoint", (0.3, 0.4)))
+        for data, deviations in zip((guide_map.MORE, guide_map.LESS), both, strict=True)
+    ]
+    text = " ".join(guide_map._text(rows, rows).split())
+    assert "gain of POR is 0.2 on antmaze-large-diverse and 0.1 on hopper-medium-replay. The paper sees" in text
+    assert "gain of Waypoint is 0.3 on antmaze-large-diverse and 0.4 on hopper-medium-replay. The paper sees" in text
+    assert "we do not. Checked: on antmaze-large-diverse the seeds have 0.3 to 0.3" in text
+
+
+def test_the_legend_says_how_far_ahead_the_recorded_states_are(both: Path) -> None:
+    table = numbers(both, "waypoint-points-t-maze")
+    points = {name: np.array([row[name] for row in table]) for name in table[0]}
+    (legend,) = guide_map.draw(points, None, "recorded state 5 steps ahead").legends
+    assert [each.get_text() for each in legend.get_texts()][1] == "s', recorded state 5 steps ahead"
+    (legend,) = guide_map.draw(points, None).legends
+    assert [each.get_text() for each in legend.get_texts()][1] == "s', recorded next state"
 
 
 # -- figure and text ---------------------------------------------------------------------------------

@@ -147,6 +147,25 @@ def test_what_is_not_as_usual_is_said(
     assert listed[-1]["form"] == "quick, 1 of 2 algorithms, 7 steps instead of 20"
 
 
+def test_an_experiment_may_have_a_default_among_its_algorithms(
+    fake: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = replace(EXPERIMENTS["fake-one"], algorithms=("por", "waypoint"), default_algorithms=("por",))
+    monkeypatch.setitem(EXPERIMENTS, "fake-one", chosen)
+    for given, said in (
+        ([], ""),
+        (["por"], ""),
+        (["waypoint"], "waypoint instead of por, "),
+        (["por", "waypoint"], "por and waypoint instead of por, "),
+    ):
+        record = run("fake-one", tmp_path, algorithms=given)
+        assert record.algorithms == (given or ["por"])
+        assert f"`, full form, 3 seeds, {said}0." in (tmp_path / "fake-one" / "fake-one.md").read_text()
+    with pytest.raises(WaypostError, match="has no iql among its algorithms; choose from por, waypoint"):
+        run("fake-one", tmp_path, algorithms=["iql"])
+    assert module.changes(replace(record, algorithms=[])) == []  # written before there was a choice
+
+
 def test_the_quick_form_records_and_evaluates_less(
     fake: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -357,6 +376,7 @@ def test_every_experiment_is_described(name: str) -> None:
     assert each.quick.seeds <= each.full.seeds
     assert each.trains == (name != "stitching")
     assert (each.full.recorded, each.full.episodes) == (None, None)
+    assert set(each.usual_algorithms) <= set(each.algorithms)
     assert (each.quick.recorded is not None) == any(recipe_of(data)[0].transitions for data in each.data)
 
 

@@ -20,8 +20,9 @@ def _described(name: str, words: Mapping[str, Any]) -> Experiment:
     def members(of: str, groups: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
         return tuple(member for each in words.get(of, ()) for member in groups.get(each, (each,)))
 
-    algorithms = tuple(name for name in members("algorithms", COLUMNS) if name in ALGORITHMS)
-    choices = {"data": members("data", GROUPS), "algorithms": algorithms}
+    kinds = ("algorithms", "default_algorithms")
+    choices = {kind: tuple(name for name in members(kind, COLUMNS) if name in ALGORITHMS) for kind in kinds}
+    choices["data"] = members("data", GROUPS)
     sizes = {form: Size(**words[form]) for form in ("quick", "full")}
     return Experiment(**{"name": name, **words, **choices, **sizes})
 

@@ -8,7 +8,7 @@
 
 The executor depends neither on V nor on the guide, so each data set has one, and all its guides use it. V and guide
 are trained again at each inverse temperature. V does not depend on it and comes out the same for the same seed:
-changes with the inverse temperature are due to the guide alone.
+changes with the inverse temperature are due to the guide alone. All this holds for POR and for Waypoint.
 """
 
 from __future__ import annotations
@@ -16,17 +16,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from waypost.figures import STYLED, grid_lines, new_figure
-from waypost.studies.diagnosis import diagnose
-from waypost.studies.paper.benchmark import row_of
+from waypost.studies.diagnosis import diagnose, slow_space
+from waypost.studies.paper import guides
+from waypost.studies.paper.benchmark import NAMES, row_of
 from waypost.studies.paper.experiment import Context, Drawing, Outcome, Row, Table, over_seeds
 from waypost.studies.paper.scores import load_data, update_counts
 from waypost.studies.paper.words import length, listed, many, paragraphs
+from waypost.training.runs import Run
 
 TEMPERATURES = (0.0, 1.0, 3.0, 10.0, 30.0)
 """Inverse temperatures; at 0 the guide copies the data, larger ones prefer states with a high V."""
@@ -50,46 +53,64 @@ MORE = (
 
 def run(context: Context) -> Outcome:
     seeds: list[Row] = []
-    for name in context.data:
-        train = partial(context.train, "por", name, env=row_of(name))
-        executor = train(label=f"{name}/executor", training="executor", seeds=1)
-        guide = partial(train, training="guide", init=executor.directory)
-        guides = {each: guide(label=f"{name}/guide-{each:g}", inverse_temperature=each) for each in TEMPERATURES}
+    for name, algorithm in product(context.data, context.algorithms):
+        trainings = _trained(context, name, algorithm)
         dataset = load_data(context, name)
-        for temperature, trained in context.each(list(guides.items()), f"{name}: diagnoses"):
+        for temperature, trained in context.each(list(trainings.items()), f"{name}: diagnoses"):
+            about = {"data": name, **guides.columns(context, trained, slow_space(trained.policy.agent))}
             for policy, result in zip(trained.policies, trained.result["per_seed"], strict=True):
                 found = diagnose(policy, dataset, rewards=trained.plan.convention)
-                row: dict[str, Any] = {"data": name, "temperature": temperature, "seed": policy.seed}
+                row: dict[str, Any] = {**about, "temperature": temperature, "seed": policy.seed}
                 row |= {"states": len(found.measures["gap"]), **update_counts(trained)}
                 row |= {short: float(found.measures[long].mean()) for long, short in MEASURES.items()}
                 row |= {"l3_largest": float(found.measures["l3"].max()), "near": found.near, "holds": found.holds}
                 seeds.append(row | {"score": result["score"]})
-    means = over_seeds(seeds, ("data", "temperature"), ("states", "updates", "preset_updates"))
-    figure = Drawing(
-        draw(seeds),
-        "The terms of the bound, the measured gap and the score against the inverse temperature: means over the seeds, "
-        "and their range.",
-        "A row of panels for each data set: l1; l2, l3 and the gap; the score.",
-    )
-    brief = [{name: row[name] for name in ("data", "temperature", *SHOWN)} for row in means]
+    same = guides.present(seeds, "horizon", "slow_directions", "states", "updates", "preset_updates")
+    means = over_seeds(seeds, guides.present(seeds, "data", "algorithm", "temperature"), same)
+    figures = {}
+    for algorithm in context.algorithms:
+        own = guides.by_algorithm(seeds)[NAMES[algorithm]]
+        whose = guides.whose(own[0])
+        figures[guides.named(algorithm, "bound")] = Drawing(
+            draw(own),
+            f"The terms of the bound, the measured gap and the score{whose} against the inverse temperature: means "
+            "over the seeds, and their range.",
+            f"A row of panels for each data set{whose}: l1; l2, l3 and the gap; the score.",
+        )
+    known = guides.present(means, "data", "algorithm", "horizon", "slow_directions", "temperature", *SHOWN)
+    brief = [{name: row[name] for name in known} for row in means]
     tables = {
-        "bound": Table(brief, CAPTION, shown=True),
-        "means": Table(means, MORE),
+        "bound": Table(brief, guides.caption(CAPTION, brief), shown=True),
+        "means": Table(means, guides.caption(MORE, means)),
         "seeds": Table(seeds, "The same for each seed."),
     }
-    return Outcome(_text(means), {"bound": figure}, tables)
+    return Outcome(_text(means), figures, tables)
+
+
+def _trained(context: Context, name: str, algorithm: str) -> dict[float, Run]:
+    """Agents by inverse temperature; all have the same executor."""
+
+    def train(kind: str, **options: Any) -> Run:
+        label = f"{name}/{guides.named(algorithm, kind)}"
+        return context.train(algorithm, name, env=row_of(name), label=label, **options)
+
+    executor = train("executor", training="executor", seeds=1)
+    guide = partial(train, training="guide", init=executor.directory)
+    return {each: guide(f"guide-{each:g}", inverse_temperature=each) for each in TEMPERATURES}
 
 
 def _text(rows: Sequence[dict[str, Any]]) -> str:
     """Every number is from the table."""
-    sets = {name: [row for row in rows if row["data"] == name] for name in dict.fromkeys(row["data"] for row in rows)}
+    sets: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        sets.setdefault(guides.title(row), []).append(row)
     temperatures = ", ".join(f"{row['temperature']:g}" for row in next(iter(sets.values())))
     return paragraphs(
         f"""
         One executor was trained on each of {listed(sets)}, and V and guide with {many(rows[0]["seeds"], "seed")} at
-        each of the inverse temperatures {temperatures}. The numbers are means over {rows[0]["states"]} states of the
-        data and over the seeds; what cannot be known without a simulator is estimated from the nearest recorded
-        transitions.
+        each of the inverse temperatures {temperatures}. {guides.ours(rows)} The numbers are means over
+        {rows[0]["states"]} states of the data and over the seeds; what cannot be known without a simulator is estimated
+        from the nearest recorded transitions.
         """,
         *(_reading(name, found) for name, found in sets.items()),
         _plainly(sets),
@@ -110,11 +131,12 @@ def _reading(name: str, rows: Sequence[dict[str, Any]]) -> str:
         **{name}**, {length(first)}. From an inverse temperature of {first["temperature"]:g} to {last["temperature"]:g}
         l1 {_moves(first["l1"], last["l1"])}{on_the_way} and l2 {_moves(first["l2"], last["l2"])}:
         {"as the paper expects" if as_said else "the paper expects l1 to rise and l2 to fall"}. The guide's distance
-        from the recorded next state {_moves(first["distance"], last["distance"])}; the inverse dynamics' slope L1 is
-        {first["inverse_slope"]:.3g}, the executor's slope L2 {executor}. The executor's error l3 is {first["l3"]:.3g}
-        at every temperature, because the executor is the same, and at most {first["l3_largest"]:.3g}. The sum is
-        smallest at {lowest["sum"]["temperature"]:g} ({lowest["sum"]["sum"]:.3g}), the measured gap at
-        {lowest["gap"]["temperature"]:g} ({lowest["gap"]["gap"]:.3g}); the score {scores}.
+        from the {guides.recorded(first)} {_moves(first["distance"], last["distance"])}; the inverse dynamics' slope L1
+        is {first["inverse_slope"]:.3g}, the executor's slope L2 {executor}. {guides.distances(first)} The executor's
+        error l3 is {first["l3"]:.3g} at every temperature, because the executor is the same, and at most
+        {first["l3_largest"]:.3g}. The sum is smallest at {lowest["sum"]["temperature"]:g}
+        ({lowest["sum"]["sum"]:.3g}), the measured gap at {lowest["gap"]["temperature"]:g}
+        ({lowest["gap"]["gap"]:.3g}); the score {scores}.
         """
 
 

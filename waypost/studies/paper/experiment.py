@@ -85,6 +85,8 @@ class Experiment:
     """Data sets to choose from; empty: there is no choice."""
     algorithms: tuple[str, ...] = ()
     """Algorithms to choose from; empty: there is no choice."""
+    default_algorithms: tuple[str, ...] = ()
+    """Those that run if none are chosen; empty: all."""
     scores_only: bool = False
     """Whether it needs only the scores of its trainings, so that a folder of results is enough."""
 
@@ -92,6 +94,10 @@ class Experiment:
     def trains(self) -> bool:
         """Whether it has steps to choose."""
         return self.quick.steps is not None
+
+    @property
+    def usual_algorithms(self) -> tuple[str, ...]:
+        return self.default_algorithms or self.algorithms
 
     def form(self, quick: bool) -> Size:
         return self.quick if quick else self.full

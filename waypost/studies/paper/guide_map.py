@@ -1,13 +1,15 @@
 """Where the guide goes: its goals g(s) compared with the recorded next states s', as in Figure 2 of the paper.
 
-Only V and guide are trained on each data set. For pairs (s, s') of the data drawn at random,
+Only V and guide are trained on each data set, of POR or Waypoint. For pairs (s, s') of the data drawn at random,
 
     gain       V(g(s)) - V(s'): by the agent's own V, and by that of another seed, which this guide was not trained with
     distance   from g(s) to the nearest recorded next state
     own        from s' to the nearest other recorded next state
 
 A goal is near if its distance is at most the own distance of its pair. About half of new rows of the data would be
-near. States are divided by the standard deviations of the data's columns.
+near. States are divided by the standard deviations of the data's columns. A guide with goals in slow directions only
+(Waypoint) leaves the rest of a state as it is: distances and t-SNE are then in these directions. s' is as far ahead as
+the guide looks.
 
 The number of pairs is that of the updates, at most 100 000, which is also the number in the full form with the presets'
 steps. The paper colours by the optimal value, which is not known for these data; here it is the agent's V.
@@ -23,12 +25,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from importlib.util import find_spec
+from itertools import product
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from waypost.agents.waypoint import Space
 from waypost.data import prepare
 from waypost.data.dataset import Dataset
 from waypost.envs.layout import Layout
@@ -37,7 +41,8 @@ from waypost.errors import WaypostError
 from waypost.figures import STYLED, colour_bar, new_figure
 from waypost.figures.maps import draw_layout
 from waypost.files import read_arrays, write_arrays
-from waypost.studies.diagnosis import nearest
+from waypost.studies.diagnosis import nearest, placing, slow_space
+from waypost.studies.paper import guides
 from waypost.studies.paper.benchmark import row_of
 from waypost.studies.paper.experiment import Context, Drawing, Outcome, Row, Table, over_seeds
 from waypost.studies.paper.scores import load_data, update_counts
@@ -61,30 +66,40 @@ def run(context: Context) -> Outcome:
     seeds: list[Row] = []
     figures: dict[str, Drawing] = {}
     points: dict[str, Table] = {}
-    for name in context.data:
+    for name, algorithm in product(context.data, context.algorithms):
         task = find_task(row_of(name))
-        trained = context.train("por", name, env=task.name, training="guide")
-        found = measured(context, trained, load_data(context, name), plane=task.layout is not None)
+        trained = context.train(algorithm, name, env=task.name, training="guide")
+        space = slow_space(trained.policy.agent)
+        about = {"data": name, **guides.columns(context, trained, space)}
+        found = measured(context, trained, load_data(context, name), task.layout is not None, space)
         seeds += [
-            {**summary(name, seed, each), **update_counts(trained)}
+            {**about, **summary(name, seed, each), **update_counts(trained)}
             for seed, each in zip(trained.plan.seeds, found, strict=True)
         ]
         first = found[0]
-        first |= embedded(context, name, first.pop("following"), first.pop("goals"))
+        kept = guides.named(algorithm, "t-sne")
+        first |= embedded(context, name, first.pop("following"), first.pop("goals"), kept)
         rows = [
             {column: float(f"{number:.6g}") for column, number in zip(first, numbers, strict=True)}
             for numbers in zip(*first.values(), strict=True)
         ]
-        points[f"points-{name}"] = Table(rows, f"The pairs of {name} in the figure, for the first seed.")
+        title, table = guides.title(about), guides.named(algorithm, f"points-{name}")
+        points[table] = Table(rows, f"The pairs of {title} in the figure, for the first seed.")
         drawn = {column: np.array([row[column] for row in rows]) for column in first}
-        figures[f"map-{name}"] = Drawing(
-            draw(drawn, task.layout() if task.layout else None),
-            f"{name}, {len(rows)} pairs: the guide's goals g(s) and the recorded next states s' by source, and each by "
-            f"its V, {'above in a t-SNE, below at their positions in the maze' if task.layout else 'in a t-SNE'}.",
-            f"Clouds of points of {name}: goals over recorded states, and both coloured by value.",
+        where = f"in a t-SNE of {guides.slowly(about)}" if guides.slowly(about) else "in a t-SNE"
+        where = f"above {where}, below at their positions in the maze" if task.layout else where
+        figures[guides.named(algorithm, f"map-{name}")] = Drawing(
+            draw(drawn, task.layout() if task.layout else None, guides.recorded(about)),
+            f"{title}, {len(rows)} pairs: the guide's goals g(s) and the {guides.recorded(about, 'states')} s' by "
+            f"source, and each by its V, {where}.",
+            f"Clouds of points of {title}: goals over recorded states, and both coloured by value.",
         )
-    means = over_seeds(seeds, ("data",), ("pairs", "updates", "preset_updates"))
-    tables = {"guide-map": Table(means, CAPTION, shown=True), "seeds": Table(seeds, "The same for each seed.")}
+    same = guides.present(seeds, "horizon", "slow_directions", "pairs", "updates", "preset_updates")
+    means = over_seeds(seeds, guides.present(seeds, "data", "algorithm"), same)
+    tables = {
+        "guide-map": Table(means, guides.caption(CAPTION, means), shown=True),
+        "seeds": Table(seeds, "The same for each seed."),
+    }
     return Outcome(_text(means, seeds), figures, {**tables, **points})
 
 
@@ -99,21 +114,31 @@ CAPTION = (
 # -- the numbers -----------------------------------------------------------------------------------
 
 
-def measured(context: Context, trained: Run, dataset: Dataset, plane: bool) -> list[dict[str, Floats]]:
-    """Arrays with one entry per pair, for each seed; all seeds have the same pairs, with x and y on a plane."""
+def measured(
+    context: Context, trained: Run, dataset: Dataset, plane: bool, space: Space | None = None
+) -> list[dict[str, Floats]]:
+    """Arrays with one entry per pair, for each seed; all seeds have the same pairs, with x and y on a plane.
+
+    space   the slow directions in which distances are measured; None: all columns
+    """
     columns = prepare.goals(dataset, trained.plan.config.horizon, trained.plan.config.discount)
     usable = np.flatnonzero(columns["aimed"] > 0)
     rows = np.random.default_rng(0).permutation(usable)[: min(context.size.steps or PAIRS, PAIRS)]
     states, following = dataset.observations[rows], columns.get("goals", dataset.next_observations)[rows]
     scale = np.where(dataset.observation_moments[1] > 0, dataset.observation_moments[1], 1.0)
-    # When 100 000 points fill a plane, distances to the nearest one need double precision.
-    recorded = following.astype(np.float64) / scale
+    place, _ = placing(space, scale)
+
+    def placed(states: Floats) -> Floats:
+        # When 100 000 points fill a plane, distances to the nearest one need double precision.
+        return place(states.astype(np.float64)).astype(np.float64)
+
+    recorded = placed(following)
     own = nearest(recorded, recorded, 1, own=np.arange(len(rows)))[1][:, 0]
     found = []
-    for place, policy in enumerate(context.each(trained.policies, f"{dataset.name}: distances")):
+    for number, policy in enumerate(context.each(trained.policies, f"{dataset.name}: distances")):
         goals = policy.guide(states)
-        scaled = goals.astype(np.float64) / scale
-        others = trained.policies[(place + 1) % len(trained.policies)]
+        scaled = placed(goals)
+        others = trained.policies[(number + 1) % len(trained.policies)]
         each = {
             "value": policy.value(following),
             "goal_value": policy.value(goals),
@@ -149,10 +174,10 @@ def summary(name: str, seed: int, pairs: Points) -> Row:
     }
 
 
-def embedded(context: Context, name: str, following: Floats, goals: Floats) -> dict[str, Floats]:
+def embedded(context: Context, name: str, following: Floats, goals: Floats, kept: str = "t-sne") -> dict[str, Floats]:
     """Both kinds of states in one t-SNE, which is kept, so that the same states are embedded only once."""
     states = np.concatenate([following, goals])
-    file, wanted_hash = context.runs / name / "t-sne.safetensors", sha256(states.tobytes()).hexdigest()
+    file, wanted_hash = context.runs / name / f"{kept}.safetensors", sha256(states.tobytes()).hexdigest()
     try:
         arrays, found_hash = read_arrays(file)
     except WaypostError:  # missing or damaged
@@ -173,7 +198,7 @@ def tsne(context: Context, name: str, states: Floats) -> Floats:
         done = iter(range(1, calls + 1))
         plane = TSNE(
             perplexity=min(PERPLEXITY, (len(states) - 1) / 3),
-            initialization="pca",
+            initialization="pca" if states.shape[1] > 1 else "random",
             early_exaggeration_iter=250,
             n_iter=500,
             n_jobs=1,
@@ -189,31 +214,38 @@ def tsne(context: Context, name: str, states: Floats) -> Floats:
 
 def _text(rows: Sequence[dict[str, Any]], seeds: Sequence[Row]) -> str:
     """Every number is from the tables."""
+    algorithms, by_seed = guides.by_algorithm(rows), guides.by_algorithm(seeds)
+    ahead = "states s' as far ahead as the guide looks" if "horizon" in rows[0] else "next states s'"
     texts = [
-        f"""V and guide of POR were trained on {listed(row["data"] for row in rows)} with
-        {many(rows[0]["seeds"], "seed")} each.
-        For pairs (s, s') drawn from each data set the guide's goals g(s) are compared with the recorded next states s'.
-        The paper colours by the optimal value; here V is the agent's own. A guide may only have learned what its own V
+        f"""V and guide of {listed(algorithms)} were trained on {listed(dict.fromkeys(row["data"] for row in rows))}
+        with {many(rows[0]["seeds"], "seed")} each. {guides.ours(rows)}
+        For pairs (s, s') drawn from each data set the guide's goals g(s) are compared with the recorded {ahead}. The
+        paper colours by the optimal value; here V is the agent's own. A guide may only have learned what its own V
         prefers, so the V of another seed is shown too.""",
         *map(_reading, rows),
+        *(_order(own, by_seed.get(name, [])) for name, own in algorithms.items()),
     ]
-    known = {row_of(row["data"]): row for row in rows}
-    more, less = (known.get(name, {}).get("deviations") for name in (MORE, LESS))
-    if more is not None and less is not None:
-        texts.append(
-            f"""In standard deviations of V over the data the gain is {more:.3g} on {MORE} and {less:.3g} on {LESS}. The
-            paper sees the larger gain on {MORE}, and {"so do we" if more > less else "we do not"}."""
-        )
-        # What can be checked if the gain is larger on the other data set: chance, and another measure.
-        checked = []
-        for name in () if more > less else (MORE, LESS):
-            found = [float(str(row["deviations"])) for row in seeds if row_of(str(row["data"])) == name]
-            checked.append(
-                f"on {name} the seeds have {min(found):.3g} to {max(found):.3g}, and "
-                f"{known[name]['higher']:.0%} of the goals have the higher V"
-            )
-        texts[-1] += f" Checked: {'; '.join(checked)}." if checked else ""
     return paragraphs(*texts)
+
+
+def _order(rows: Sequence[Row], seeds: Sequence[Row]) -> str:
+    """Where one algorithm gains more; empty if it was not trained on both data sets."""
+    known: dict[str, Mapping[str, Any]] = {row_of(str(row["data"])): row for row in rows}
+    more, less = (known.get(name, {}).get("deviations") for name in (MORE, LESS))
+    if more is None or less is None:
+        return ""
+    text = f"""In standard deviations of V over the data the gain{guides.whose(rows[0])} is {more:.3g} on {MORE} and
+        {less:.3g} on {LESS}. The paper sees the larger gain on {MORE}, and
+        {"so do we" if more > less else "we do not"}."""
+    # What can be checked if the gain is larger on the other data set: chance, and another measure.
+    checked = []
+    for name in () if more > less else (MORE, LESS):
+        found = [float(str(row["deviations"])) for row in seeds if row_of(str(row["data"])) == name]
+        checked.append(
+            f"on {name} the seeds have {min(found):.3g} to {max(found):.3g}, and "
+            f"{known[name]['higher']:.0%} of the goals have the higher V"
+        )
+    return text + (f" Checked: {'; '.join(checked)}." if checked else "")
 
 
 def _reading(row: Mapping[str, Any]) -> str:
@@ -225,11 +257,12 @@ def _reading(row: Mapping[str, Any]) -> str:
         beyond = f"""Goals outside the data gain {row["gain_far"]:.3g}, the near ones {row["gain_near"]:.3g}: goals
         outside the data are {"worth more, as the paper says" if more else "not worth more, unlike in the paper"}."""
     return f"""
-        **{row["data"]}**, {length(row)}, {row["pairs"]} pairs:
+        **{guides.title(row)}**, {length(row)}, {row["pairs"]} pairs:
         the mean of V(g(s)) - V(s') is {row["gain"]:.3g}{other};
         {row["higher"]:.0%} of the goals have the higher V. The paper says that goals are worth more,
         {"and here they are" if row["gain"] > 0 else "here they are not"}. {row["near"]:.0%} of the goals are as near to
-        a recorded next state as these are to each other; about half of new rows of the data would be. {beyond}
+        a {guides.recorded(row)} as these are to each other; about half of new rows of the data would be.
+        {guides.distances(row)} {beyond}
         """
 
 
@@ -239,7 +272,7 @@ RECORDED_COLOUR, GOAL_COLOUR = "#e69f00", "#0072b2"
 
 
 @STYLED
-def draw(pairs: Points, layout: Layout | None) -> Figure:
+def draw(pairs: Points, layout: Layout | None, recorded_name: str = "recorded next state") -> Figure:
     """By source, V of the recorded states and V of the goals; a second row shows the same in a maze."""
     # Three panels across leave each about 2.5 inches; the lower row then has the height of the maze.
     x0, x1, y0, y1 = layout.extent if layout else (0.0, 1.0, 0.0, 0.0)
@@ -275,7 +308,7 @@ def draw(pairs: Points, layout: Layout | None) -> Figure:
     grid[0][2].set_title(f"V(g(s)), mean {pairs['goal_value'].mean():.3g}")
     handles = [
         Line2D([], [], color=colour, marker="o", ls="", ms=5, label=label)
-        for colour, label in ((GOAL_COLOUR, "g(s), the guide's goal"), (RECORDED_COLOUR, "s', recorded next state"))
+        for colour, label in ((GOAL_COLOUR, "g(s), the guide's goal"), (RECORDED_COLOUR, f"s', {recorded_name}"))
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False)
     return figure

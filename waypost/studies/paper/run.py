@@ -127,7 +127,7 @@ def run(
     quick        minutes instead of hours: fewer seeds (of agents and rollouts) and steps (of training and recording);
                  nothing else differs
     seeds, steps instead of the form's
-    data, algorithms    only these, if the experiment has a choice; by default all
+    data, algorithms    these, if the experiment has a choice; by default all, or its default algorithms
     settings     TOML file of settings that override the presets, as for `compare`
     runs         the folder of the run directories, by default NAME/runs/FORM; that of a comparison with the same
                  settings, seeds, steps and evaluations works, its trainings are only read
@@ -152,8 +152,8 @@ def run(
     tables = read_settings(settings) if settings else {}
     protocol = {**({"episodes": size.episodes} if size.episodes else {}), **given}
     Protocol(**protocol)  # an error shows before any work
-    sets = tuple(size.of(each) for each in _chosen(chosen, "data", data, chosen.data))
-    names = _chosen(chosen, "algorithms", algorithms, chosen.algorithms)
+    sets = tuple(size.of(each) for each in _chosen(chosen, "data", data, chosen.data, chosen.data))
+    names = _chosen(chosen, "algorithms", algorithms, chosen.algorithms, chosen.usual_algorithms)
     if folder.is_file() or folder.parent.is_file():
         raise WaypostError(f"{folder}: is a file, or inside one; choose another --out")
     old = read_record(folder)
@@ -235,8 +235,10 @@ def _results(
     return Results(Path(folder), read_only)
 
 
-def _chosen(chosen: Experiment, what: str, given: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
-    """The requested names, after checking that the experiment has them; by default all."""
+def _chosen(
+    chosen: Experiment, what: str, given: Sequence[str], known: Sequence[str], usual: Sequence[str]
+) -> tuple[str, ...]:
+    """The requested names, after checking that the experiment has them; by default the usual ones."""
     if given and not known:
         raise WaypostError(f"{chosen.name}: its {what} are fixed and cannot be chosen")
     for each in given:
@@ -244,7 +246,7 @@ def _chosen(chosen: Experiment, what: str, given: Sequence[str], known: Sequence
             raise WaypostError(f"{chosen.name}: has no {each} among its {what}; choose from {', '.join(known)}")
     if len({row_of(each) for each in given}) < len(given):
         raise WaypostError(f"{chosen.name}: a name appears twice in {', '.join(given)}")
-    return tuple(given or known)
+    return tuple(given or usual)
 
 
 def _command(name: str, quick: bool, options: Mapping[str, Any]) -> str:
@@ -328,11 +330,15 @@ def how(record: Record) -> str:
 
 
 def changes(record: Record) -> list[str]:
-    """What differs from the form, in words: fewer data sets or algorithms, other seeds or steps."""
+    """What differs from the form, in words: fewer data sets, fewer or other algorithms, other seeds or steps."""
     chosen = EXPERIMENTS[record.name]
     usual = chosen.form(record.quick)
-    kinds = (("data set", record.data, chosen.data), ("algorithm", record.algorithms, chosen.algorithms))
+    # A record from before there was a choice names no algorithms: they were the usual ones.
+    algorithms = record.algorithms or chosen.usual_algorithms
+    kinds = (("data set", record.data, chosen.data), ("algorithm", algorithms, chosen.usual_algorithms))
     words = [f"{len(own)} of {many(len(whole), what)}" for what, own, whole in kinds if len(own) < len(whole)]
+    if set(algorithms) - set(chosen.usual_algorithms):
+        words.append(f"{listed(algorithms)} instead of {listed(chosen.usual_algorithms)}")
     for what, own, due in (("seed", record.seeds, usual.seeds), ("step", record.steps, usual.steps)):
         if own is not None and own != due:
             words.append(f"{many(own, what)} instead of " + ("the presets'" if due is None else str(due)))
