@@ -13,6 +13,7 @@ from samples import TINY
 
 import waypost
 from waypost.cli import main
+from waypost.errors import WaypostError
 from waypost.training.policy import Policy
 
 WEST = """
@@ -117,6 +118,16 @@ def test_a_waypoint_run_keeps_its_executor_and_learns_another_guide(tmp_path: Pa
     assert adapted.plan.config.training == "guide"
     place = np.array([[-2.0, 0.0]], np.float32)
     assert adapted.policy.act_with_memory(place, adapted.policy.start(1))[0].shape == (1, 2)
+
+
+def test_settings_are_the_run_s_unless_given(run: Path, tmp_path: Path) -> None:
+    options = {**TINY, "horizon": 5, "preset": "none"}
+    waypost.train("waypoint", "t-maze", steps=4, env="none", out=tmp_path / "other", **options)
+    noisy = waypost.adapt(tmp_path / "other", env="none", steps=2, action_noise=0.5, tau=0.8).run
+    assert (noisy.plan.config.action_noise, noisy.plan.config.tau, noisy.plan.config.horizon) == (0.5, 0.8, 5)
+    assert noisy.policy.agent.remembers
+    with pytest.raises(WaypostError, match=r"^por has no setting 'action_noise'"):
+        waypost.adapt(run, env="none", action_noise=0.5)
 
 
 @pytest.mark.slow

@@ -158,6 +158,8 @@ class Adapt(LogOptions):
     """Expectile of V; by default the run's."""
     inverse_temperature: float | None = None
     """Weight of the value against staying close to the data; by default the run's."""
+    action_noise: float | None = None
+    """Waypoint: share of the executor's own noise in its actions, for agents that stand still; by default the run's."""
     resume: bool = False
     """Continue with what the run directory holds: an unfinished run, a finished one, or nothing yet."""
     json: bool = False

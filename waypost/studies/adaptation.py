@@ -109,7 +109,8 @@ def adapt(
         seeds=before.seeds if seeds is None else seeds,
         preset="none",
         init=run,
-        config=replace(before.config, training="guide", executor_inputs=inputs, **settings),
+        config=replace(before.config, training="guide", executor_inputs=inputs),
+        **settings,
     )
     outcome = execute(planned, dataset, out, resume, callback)
     finished = (Path(run) / "result.json").is_file()
