@@ -148,10 +148,9 @@ def rewarded(states: np.ndarray, rewards: np.ndarray) -> Dataset:
 
 
 @pytest.mark.parametrize(
-    ("reward", "slow"),
-    [("place", True), ("swing", False), ("both", False), ("noise", True), ("nothing", True)],
+    ("reward", "told"), [("place", True), ("swing", False), ("both", False), ("noise", None), ("nothing", None)]
 )
-def test_slow_directions_are_used_unless_rewards_depend_on_the_rest(reward: str, slow: bool) -> None:
+def test_slow_directions_are_used_unless_rewards_depend_on_the_rest(reward: str, told: bool | None) -> None:
     """V reads only the coordinates: a reward that the rest of the state decides would be noise to it."""
     states = drifting()
     place, swing = np.sin(states[:, 0] / states[:, 0].std()), states[:, 2] ** 2
@@ -165,10 +164,22 @@ def test_slow_directions_are_used_unless_rewards_depend_on_the_rest(reward: str,
     data = rewarded(states, rewards)
     std = prepare.observation_scaling(data, True)["observation_std"]
     directions = np.eye(states.shape[1])[:, :2]
-    assert tell_rewards(data, std, directions) == slow
-    assert tell_rewards(data.without_rewards(), std, directions)
+    assert tell_rewards(data, std, directions) is told
+    assert tell_rewards(data.without_rewards(), std, directions) is None
     # Two of seven directions are not few, so the waypoint is near.
-    assert look_ahead(data, std, 0.5) == (5, slow)
+    assert look_ahead(data, std, 0.5) == (5, told is not False)
+
+
+def test_slow_directions_need_a_steady_drift_or_rewards_that_follow_from_them() -> None:
+    """A level that returns to its mean within some 20 steps drifts over 5 steps, but not over 25."""
+    rng, level = np.random.default_rng(4), np.zeros(ROWS)
+    push = np.repeat(rng.normal(size=ROWS // 10), 10)
+    for row in range(1, ROWS):
+        level[row] = 0.85 * level[row - 1] + push[row]
+    states = np.column_stack([level, rng.normal(size=(ROWS, 2))])
+    for rewards, expected in ((-np.abs(level), (5, True)), (rng.normal(size=ROWS), (5, False))):
+        data = rewarded(states, rewards)
+        assert look_ahead(data, prepare.observation_scaling(data, True)["observation_std"], 0.5) == expected
 
 
 def test_few_slow_directions_are_followed_far_ahead_if_rewards_depend_on_them() -> None:

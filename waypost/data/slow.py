@@ -48,8 +48,8 @@ def look_ahead(dataset: Dataset, std: np.ndarray, drift: float, named: int = 0) 
 
     Where few directions drift and most oscillate (an ant that walks), only those tell where an episode is going, and
     only far ahead: the next steps are part of a gait. Everywhere else a near waypoint says more about the next action.
-    It is in slow directions if there are any, unless rewards depend on more than these. In all cases most rows must
-    have such a state in their episode: it is at most a quarter of the usual length ahead.
+    It is in slow directions if rewards follow from these, or if some drift steadily and rewards say nothing else. In
+    all cases most rows must have such a state in their episode: it is at most a quarter of the usual length ahead.
     """
     most = max(1, int(np.median(dataset.episode_lengths)) // EPISODE_SHARE)
     far = min(FAR, most)
@@ -59,26 +59,29 @@ def look_ahead(dataset: Dataset, std: np.ndarray, drift: float, named: int = 0) 
 
     near, count = min(NEAR, most), named or directions(far, max(drift, STEADY)).shape[1]
     steps = far if 0 < count <= FEW * len(std) else near
-    if named or (count and tell_rewards(dataset, std, directions(steps, drift))):
+    if named:
         return Ahead(steps, True)
-    return Ahead(near, False)
+    found = directions(steps, drift)
+    told = tell_rewards(dataset, std, found) if found.shape[1] else False
+    slow = count > 0 if told is None else told
+    return Ahead(steps if slow else near, slow)
 
 
-def tell_rewards(dataset: Dataset, std: np.ndarray, directions: np.ndarray) -> bool:
-    """False if rewards follow from the state, but not as well from its coordinates in these directions.
+def tell_rewards(dataset: Dataset, std: np.ndarray, directions: np.ndarray) -> bool | None:
+    """Whether rewards follow from coordinates in these directions as well as from the state; None if from neither.
 
     V reads only the coordinates, so it cannot learn rewards that depend on the rest: a price, a changing setpoint.
     """
     if dataset.rewards is None:
-        return True
+        return None
     rows = slice(None, None, -(-len(dataset) // FITTED_ROWS))
     rewards = dataset.rewards[rows].astype(np.float64)
     rewards = np.clip(rewards, *np.quantile(rewards, [OUTER, 1 - OUTER]))
     if len(rewards) < 4 * FEATURES or not rewards.std() > 0:
-        return True
+        return None
     states = dataset.observations[rows] / std
     by_state = _explained(states, rewards)
-    return by_state < FOLLOWS or _explained(states @ directions, rewards) >= KEPT * by_state
+    return None if by_state < FOLLOWS else _explained(states @ directions, rewards) >= KEPT * by_state
 
 
 def _explained(inputs: np.ndarray, outcomes: np.ndarray) -> float:
