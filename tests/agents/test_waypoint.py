@@ -328,12 +328,16 @@ def test_noise_is_as_large_as_the_guide_is_uncertain() -> None:
         assert np.allclose(noisy[:, 3:] - exact[:, 3:], drawn, atol=1e-5)
 
 
-def test_an_executor_without_a_guide_learns_without_noise() -> None:
+def test_an_executor_that_is_trained_alone_learns_without_noise() -> None:
+    """Also if another agent gave it a guide, which may have other coordinates."""
+    donor = begin(small(waypoint="displacement"), walks())[2].agent
     results = []
-    for noise in (0.0, 0.5):
+    for noise, other in ((0.0, None), (0.5, None), (0.5, donor)):
         algorithm, batch, state = begin(small(training="executor", waypoint_noise=noise), walks())
-        results.append(parts(update(algorithm, state, batch)[0]))
-    assert differing(*results) == set()
+        state = state if other is None else state._replace(agent=state.agent.graft(other))
+        results.append(nets(update(algorithm, state, batch)[0])["executor"])
+    assert same(results[0], results[1])
+    assert same(results[0], results[2])
 
 
 @pytest.mark.parametrize("row", [UNSEEN_TERMINAL, UNSEEN_TIMEOUT])

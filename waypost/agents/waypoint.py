@@ -366,7 +366,8 @@ class Waypoint(Algorithm):
 
         def likelihood(pi: Executor) -> Array:
             reached, a = batch["reached"], batch["actions"]
-            if guide is None or not config.waypoint_noise:
+            # A guide that came from another agent may have other coordinates.
+            if config.training == "executor" or not config.waypoint_noise:
                 return pi.log_likelihood(s, reached, a)
             # The batch's own draw has the key itself.
             noise_key = jax.random.fold_in(key, 1)
