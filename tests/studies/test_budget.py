@@ -11,6 +11,7 @@ import pytest
 
 from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
+from waypost.locks import alone
 from waypost.studies import budget
 from waypost.studies.budget import AVERAGED, EVALUATIONS, Rates, check_minutes, with_minutes
 from waypost.studies.updates import stages_of, total_updates
@@ -96,6 +97,18 @@ def test_a_speed_measured_by_a_version_that_knew_fewer_settings_counts(
     assert Rates(file, read_only=True).seconds(planned, pytest.fail) == first
     scaled = replace(planned, config=replace(planned.config, observation_scaling=True))
     assert Rates(file, read_only=True).seconds(scaled, pytest.fail) is None
+
+
+def test_no_process_waits_while_another_records_its_data(measured: list[str], dataset: Dataset, tmp_path: Path) -> None:
+    file, free = tmp_path / "rates.json", []
+
+    def record() -> Dataset:
+        with alone(file, wait=False) as held:
+            free.append(held)
+        return dataset
+
+    Rates(file).seconds(plan("bc", dataset), record)
+    assert free == [True]
 
 
 def test_nothing_is_measured_where_one_may_only_read(measured: list[str], dataset: Dataset, tmp_path: Path) -> None:

@@ -68,8 +68,9 @@ class Rates:
         known = self._known(planned)
         if known is not None or self.read_only:
             return known
+        dataset = load()  # it may be recorded first, for which no other process should wait
         with alone(self.file):
-            dataset, found = load(), self.read()
+            found = self.read()
             sizes = [dataset.observation_size, dataset.action_size or 0]
             found["sizes"][planned.data] = sizes
             key = _key(planned, sizes)
