@@ -56,7 +56,7 @@ def cheap(places: dict[str, Path], judgement: waypost.Judgement, monkeypatch: py
     usual = waypost.training.plan.plan
 
     def small(algorithm: str = "bc", data: Any = None, **options: Any) -> Any:
-        demo = (algorithm, data) == ("por", "four-rooms")
+        demo = (algorithm, data) == ("waypoint", "four-rooms")
         return usual("bc", str(places["data"]), **BC, **options) if demo else usual(algorithm, data, **options)
 
     monkeypatch.setattr(Figure, "savefig", picture)

@@ -28,7 +28,7 @@ ROOMS = {
     "executor_slope": 12.0, "l1": 4.86, "l2": 0.949, "l3": 0.455, "bound": 6.27, "gap": 0.941, "recorded_gap": 1.341,
     "action_spread": 1.026, "value_gain": 1.82,
 }  # fmt: skip
-"""POR on four-rooms, the demo in short form."""
+"""POR on four-rooms, 4000 updates."""
 
 
 def diagnosis(

@@ -55,7 +55,7 @@ def run_train(
 def run_demo(command: options.Demo) -> None:
     from waypost.training.plan import plan
 
-    planned = plan("por", "four-rooms", steps=command.steps, seeds=command.seeds)
+    planned = plan("waypoint", "four-rooms", steps=command.steps, seeds=command.seeds)
     run_train(planned, command.out, command.resume, command.json)
 
 

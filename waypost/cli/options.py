@@ -92,12 +92,12 @@ class Paper:
 
 @dataclass(frozen=True)
 class Demo:
-    """Collect four-rooms data, train POR on it, evaluate it and write a report: a first look in minutes."""
+    """Collect four-rooms data, train Waypoint on it, evaluate it and write a report: a first look in a minute."""
 
     out: Path = Path("runs/demo")
     """Run directory."""
-    steps: int = 45_000
-    """Updates of each agent; the preset has more."""
+    steps: int | None = None
+    """Updates of each agent; by default the preset's."""
     seeds: int = 1
     """Number of agents to train at once, each with its own seed."""
     resume: bool = False
