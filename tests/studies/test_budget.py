@@ -97,6 +97,9 @@ def test_a_speed_measured_by_a_version_that_knew_fewer_settings_counts(
     assert Rates(file, read_only=True).seconds(planned, pytest.fail) == first
     scaled = replace(planned, config=replace(planned.config, observation_scaling=True))
     assert Rates(file, read_only=True).seconds(scaled, pytest.fail) is None
+    # It counts on new data of the same sizes too: all rows of a table get the same number of updates.
+    assert Rates(file).seconds(replace(planned, data="other"), lambda: dataset) == first
+    assert measured == ["iql"]
 
 
 def test_no_process_waits_while_another_records_its_data(measured: list[str], dataset: Dataset, tmp_path: Path) -> None:

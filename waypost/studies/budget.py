@@ -65,36 +65,36 @@ class Rates:
 
     def seconds(self, planned: Plan[Any], load: Callable[[], Dataset]) -> dict[str, float] | None:
         """Processor seconds of an update of each stage; None if they are unknown and must not be measured."""
-        known = self._known(planned)
+        known = _rate(self.read(), planned)
         if known is not None or self.read_only:
-            return known
+            return known and known["seconds"]
         dataset = load()  # it may be recorded first, for which no other process should wait
         with alone(self.file):
             found = self.read()
             sizes = [dataset.observation_size, dataset.action_size or 0]
             found["sizes"][planned.data] = sizes
-            key = _key(planned, sizes)
-            if key not in found["rates"]:
-                took = {stage: float(f"{each:.3g}") for stage, each in measure(planned, dataset).items()}
-                found["rates"][key] = {
+            rate = _rate(found, planned)
+            if rate is None:
+                rate = {
                     "algorithm": planned.algorithm,
                     "sizes": sizes,
                     "settings": _settings(planned.config),
-                    "seconds": took,
+                    "seconds": {stage: float(f"{each:.3g}") for stage, each in measure(planned, dataset).items()},
                     "cpu": cpu_name(),
                     "waypost": version("waypost"),
                 }
+                found["rates"][_key(planned, sizes)] = rate
             found["rates"] = dict(sorted(found["rates"].items()))
             write_json(self.file, found)
-            return found["rates"][key]["seconds"]
+            return rate["seconds"]
 
-    def _known(self, planned: Plan[Any]) -> dict[str, float] | None:
-        found = self.read()
-        sizes = found["sizes"].get(planned.data)
-        if sizes is None:
-            return None
-        rate = found["rates"].get(_key(planned, sizes)) or _older(planned, sizes, [*found["rates"].values()])
-        return None if rate is None else rate["seconds"]
+
+def _rate(found: Measured, planned: Plan[Any]) -> Rate | None:
+    """The rate of a plan; None if its data or its settings are new."""
+    sizes = found["sizes"].get(planned.data)
+    if sizes is None:
+        return None
+    return found["rates"].get(_key(planned, sizes)) or _older(planned, sizes, [*found["rates"].values()])
 
 
 def _older(planned: Plan[Any], sizes: list[int], rates: Sequence[Rate]) -> Rate | None:
