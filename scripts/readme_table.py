@@ -7,12 +7,11 @@ import sys
 from pathlib import Path
 from statistics import mean
 
-from waypost.statistics import spread
 from waypost.studies.paper.benchmark import DATA, GROUPS, NAMES
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))
-from generated import scores  # noqa: E402
+from generated import cell, scores  # noqa: E402
 
 SHOWN = ("waypoint", "por", "iql", "td3bc", "bc")
 HEADS = {"waypoint": "`waypoint`", "por": "POR", "iql": "IQL", "td3bc": "TD3+BC", "bc": "BC"}
@@ -20,14 +19,6 @@ PLACE = re.compile(r"(?<=<!-- results -->\n).*?(?=<!-- end of the results -->)",
 
 Scores = dict[tuple[str, str], list[float]]
 """By data set and algorithm, seed by seed."""
-
-
-def cell(values: list[float]) -> str:
-    """The mean and the range of the seeds; a star for one seed."""
-    if len(values) < 2:
-        return f"{values[0]:.1f}*" if values else "-"
-    low, high = spread(values) or (values[0], values[0])
-    return f"{mean(values):.1f} ({low:.0f} to {high:.0f})"
 
 
 def best_other(found: Scores, data: str) -> str:

@@ -32,6 +32,8 @@ import waypost
 from waypost.agents import ALGORITHMS
 from waypost.cli import _STYLE, options
 from waypost.report.run import field_docs
+from waypost.statistics import spread
+from waypost.studies.paper.benchmark import DATA, NAMES
 from waypost.training import presets
 from waypost.training.plan import plan
 
@@ -207,15 +209,25 @@ def scores(folder: Path) -> dict[tuple[str, str], list[float]]:
     return found
 
 
+def cell(values: Sequence[float]) -> str:
+    """The mean and the range of the seeds; a star for one seed, a dash for none."""
+    if len(values) < 2:
+        return f"{values[0]:.1f}*" if values else "-"
+    low, high = spread(values) or (values[0], values[0])
+    return f"{mean(values):.1f} ({low:.0f} to {high:.0f})"
+
+
 def results(path: str, only: str = "") -> str:
-    """The scores of a folder of results, or those of one algorithm."""
-    head = ("data", "algorithm", "mean", "seeds")
-    rows = [
-        (data, f"`{name}`", f"{mean(values):.1f}", ", ".join(f"{value:.1f}" for value in values))
-        for (data, name), values in scores(ROOT / path).items()
-        if only in ("", name)
-    ]
-    return table(head, rows, 2)
+    """The scores of a folder of results: a row for each data set, a column for each algorithm; or those of one."""
+    found = scores(ROOT / path)
+    data = [name for name in DATA if any(where == name for where, _ in found)]
+    if only:
+        kept = [(name, found[name, only]) for name in data if (name, only) in found]
+        rows = [(name, cell(values), ", ".join(f"{value:.1f}" for value in values)) for name, values in kept]
+        return table(("data", "mean", "seeds"), rows, 2)
+    columns = [name for name in NAMES if any(algorithm == name for _, algorithm in found)]
+    body = [(name, *(cell(found.get((name, each), ())) for each in columns)) for name in data]
+    return table(("data", *(NAMES[name] for name in columns)), body, len(columns))
 
 
 def arrivals(path: str) -> str:

@@ -52,15 +52,22 @@ def test_links_out_of_the_docs_lead_to_the_repository() -> None:
 
 
 def test_results_are_made_of_the_files(tmp_path: Path) -> None:
-    place = tmp_path / "maze" / "bc"
+    place = tmp_path / "hopper-medium" / "bc"
     place.mkdir(parents=True)
     for seed, score in ((0, 10.0), (1, 20.0), (10, 33.0)):
         (place / f"{seed}.json").write_text(json.dumps({"final": {"score": score}}))
     (place / "2.json").write_text(json.dumps({"note": "diverged"}))
-    assert generated.scores(tmp_path) == {("maze", "bc"): [10.0, 20.0, 33.0]}
-    table = generated.fill(f"Before\n{{{{ results {tmp_path} bc }}}}\nAfter")
-    assert "| maze | `bc` | 21.0 | 10.0, 20.0, 33.0 |\nAfter" in table
-    assert "maze" not in generated.results(str(tmp_path), "por")
+    other = tmp_path / "antmaze-umaze" / "por" / "0.json"
+    other.parent.mkdir(parents=True)
+    other.write_text(json.dumps({"final": {"score": 5.0}}))
+    bc, por = ("hopper-medium", "bc"), ("antmaze-umaze", "por")
+    assert generated.scores(tmp_path) == {bc: [10.0, 20.0, 33.0], por: [5.0]}
+    table = generated.fill(f"Before\n{{{{ results {tmp_path} }}}}\nAfter")
+    assert "| data | BC | POR |\n" in table
+    # The rows are in the order of the paper.
+    assert "\n| antmaze-umaze | - | 5.0* |\n| hopper-medium | 21.0 (10 to 33) | - |\nAfter" in table
+    assert "\n| hopper-medium | 21.0 (10 to 33) | 10.0, 20.0, 33.0 |" in generated.results(str(tmp_path), "bc")
+    assert "hopper" not in generated.results(str(tmp_path), "por")
 
 
 def test_arrivals_are_those_of_the_rooms() -> None:
