@@ -62,6 +62,7 @@ CHANGES: dict[str, Any] = {
     "executor_inputs": (0, 2),
     "waypoint_noise": 0.5,
     "action_noise": 0.5,
+    "acting_rate": 0.5,
     "training": "joint",
     "executor_steps": 5,
     "observation_scaling": "none",
@@ -340,6 +341,31 @@ def test_an_executor_that_is_trained_alone_learns_without_noise() -> None:
     assert same(results[0], results[2])
 
 
+def test_a_moving_average_of_the_agent_acts_while_the_agent_learns_as_before() -> None:
+    algorithm, batch, state = begin(small(), walks())
+    slow, _, other = begin(small(acting_rate=0.3), walks())
+    other = other._replace(agent=state.agent, learning=state.agent)
+    average = numbers(nets(state))
+    for _ in range(3):
+        state, _ = update(algorithm, state, batch)
+        other, _ = update(slow, other, batch)
+        assert alike((other.learning, other.target), (state.agent, state.target))
+        average = jax.tree.map(lambda old, new: old + 0.3 * (new - old), average, numbers(nets(state)))
+    for part in ("value", "guide", "executor"):
+        assert oracles.agree(jax.tree.leaves(nets(other)[part]), jax.tree.leaves(average[part]), 1e-4)
+        assert not alike(nets(other)[part], nets(state)[part])
+
+
+def test_parts_of_another_agent_are_not_averaged() -> None:
+    donor = begin(small(), walks())[2].agent
+    algorithm, batch, state = begin(small(training="guide", acting_rate=0.3), walks())
+    state = state._replace(agent=state.agent.graft(donor))
+    after, _ = update(algorithm, state, batch)
+    assert same(after.agent.executor, donor.executor)
+    assert after.learning.executor is None
+    assert differing(parts(state), parts(after)) == VALUE | {"guide"}
+
+
 @pytest.mark.parametrize("row", [UNSEEN_TERMINAL, UNSEEN_TIMEOUT])
 @pytest.mark.parametrize("name", ["slow", "columns"])
 def test_a_next_state_that_is_not_real_is_never_read(name: str, row: int) -> None:
@@ -437,7 +463,7 @@ def test_columns_must_be_those_of_the_data(settings: dict[str, Any], message: st
     ("name", "value"),
     [("drift", 1.5), ("drift", -0.1), ("backup", -1), ("horizon", -1), ("action_noise", -0.1),
      ("waypoint_noise", -0.1), ("waypoint", "x"), ("residuals", "x"), ("baseline", "x"), ("executor_aim", "x"),
-     ("executor_reads", "x"), ("tau", 1.0), ("weight_cap", 0.0)],
+     ("executor_reads", "x"), ("acting_rate", 0.0), ("acting_rate", 1.5), ("tau", 1.0), ("weight_cap", 0.0)],
 )  # fmt: skip
 def test_a_setting_out_of_range_is_refused_by_name(name: str, value: Any) -> None:
     with pytest.raises(WaypostError, match=rf"^{name} must .+, got "):

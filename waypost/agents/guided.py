@@ -52,6 +52,10 @@ class ExecutorPart(eqx.Module):
         return self.net.log_likelihood(self.inputs(observations, goals), self.actions.scale(actions))
 
 
+PARTS = ("value_part", "guide_part", "executor")
+"""The fields of an agent that hold its parts."""
+
+
 class GuidedAgent(Agent):
     """The three parts together; a part that was not trained is None.
 
@@ -74,7 +78,7 @@ class GuidedAgent(Agent):
     def graft(self, donor: Agent) -> GuidedAgent:
         if not isinstance(donor, GuidedAgent):
             raise WaypostError("parts of an agent with a guide must come from an agent with a guide: por or waypoint")
-        parts = {name: getattr(self, name) or getattr(donor, name) for name in ("value_part", "guide_part", "executor")}
+        parts = {name: getattr(self, name) or getattr(donor, name) for name in PARTS}
         return replace(self, **parts)
 
 

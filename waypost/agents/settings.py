@@ -33,7 +33,7 @@ RULES: Mapping[str, Rule] = {
     pattern: rule
     for patterns, rule in (
         ("tau", Rule("be in (0, 1)", lambda x: 0 < x < 1)),
-        ("discount target_rate top", Rule("be in (0, 1]", lambda x: 0 < x <= 1)),
+        ("discount target_rate acting_rate top", Rule("be in (0, 1]", lambda x: 0 < x <= 1)),
         ("dropout", Rule("be in [0, 1)", lambda x: 0 <= x < 1)),
         ("minimum_share", Rule("be in [0, 1]", lambda x: 0 <= x <= 1)),
         ("weight_cap latent_clip sample_clip gradient_clip bandwidth", POSITIVE),

@@ -23,6 +23,7 @@ The residuals are standardised in each batch, so that one inverse temperature fi
 A recorded displacement is exact, the guide's is not. An executor that trusts it too much turns small errors into other
 actions. `waypoint_noise` makes recorded displacements as uncertain as a share of the guide's standard deviation.
 An executor's mean action can keep a body in one pose for ever. `action_noise` adds a share of the executor's own noise.
+With an `acting_rate` below 1 a moving average of the agent acts, and the agent itself keeps learning.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ import optax
 from waypost.agents import losses
 from waypost.agents.actions import policy
 from waypost.agents.agent import Agent, Algorithm, Array, Batch, Descent, Memory, Metrics, Settings, Spec, Stage, have
-from waypost.agents.guided import ExecutorPart, GuidedAgent, GuidePart, ValuePart, optimisers_of, stages_of
+from waypost.agents.guided import PARTS, ExecutorPart, GuidedAgent, GuidePart, ValuePart, optimisers_of, stages_of
 from waypost.agents.nets import Gaussian, Scaling, Twin
 from waypost.agents.settings import AT_LEAST_0, Rule
 from waypost.data import prepare, slow
@@ -84,6 +85,8 @@ class Config(Settings):
     """Noise on the executor's displacements in training, as a share of the guide's standard deviation."""
     action_noise: float = 0.0
     """Share of the executor's own noise in its actions: 0 = the likeliest action, 1 = a sample."""
+    acting_rate: float = 1.0
+    """Share of the agent in training that moves into the one that acts each step; 1 = it acts itself."""
     training: Literal["joint", "staged", "guide", "executor"] = "joint"
     """All parts in each step; V and guide first, then the executor; only V and guide; only the executor."""
     executor_steps: int = 0
@@ -249,9 +252,12 @@ class WaypointAgent(GuidedAgent):
 
 class State(NamedTuple):
     agent: WaypointAgent
+    """The one that acts."""
     target: Twin | None
     """V', the moving average of V's networks."""
     optimisers: dict[str, optax.OptState]
+    learning: WaypointAgent | None = None
+    """The parts in training, where a moving average of them acts."""
 
 
 class Waypoint(Algorithm):
@@ -323,7 +329,8 @@ class Waypoint(Algorithm):
         executor = nets["executor"] and Executor(nets["executor"], spec.actions, inputs, executor_space, reads_all)
         optimisers = {part: self.optimisers[part].init(nets[part]) for part in sorted(parts)}
         agent = WaypointAgent(value, guide, executor, config.action_noise)
-        return State(agent, jax.tree.map(jnp.copy, nets["value"]), optimisers)
+        target, learning = jax.tree.map(jnp.copy, (nets["value"], agent if config.acting_rate < 1 else None))
+        return State(agent, target, optimisers, learning)
 
     @classmethod
     def build(cls, config: Config, spec: Spec) -> Agent:
@@ -331,7 +338,8 @@ class Waypoint(Algorithm):
 
     def update(self, stage: Stage, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
         """One step of each part; a part sees the parts before it already updated."""
-        config, (agent, target, optimisers) = self.config, cast(Any, state)
+        config, (acting, target, optimisers, learning) = self.config, cast(Any, state)
+        agent = acting if learning is None else learning.graft(acting)
         value, guide, executor = agent.value_part, agent.guide_part, agent.executor
         s, goals, mean = batch["observations"], batch["goals"], partial(losses.masked_mean, mask=batch["aimed"])
         descent = Descent(self.optimisers, optimisers)
@@ -384,7 +392,11 @@ class Waypoint(Algorithm):
             w = weights() if config.executor_weighted else 1.0
             executor = step("executor", executor, lambda pi: -mean(w * likelihood(pi)))
         agent = WaypointAgent(value, guide, executor, config.action_noise)
-        return State(agent, target, descent.states), descent.metrics
+        if learning is None:
+            return State(agent, target, descent.states), descent.metrics
+        acting = losses.moving_average(acting, agent, config.acting_rate)
+        trained = {name: getattr(agent, name) if getattr(learning, name) else None for name in PARTS}
+        return State(acting, target, descent.states, replace(learning, **trained)), descent.metrics
 
 
 def _space(spec: Spec, config: Config, columns: tuple[int, ...] | None = None) -> Space:
