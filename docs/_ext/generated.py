@@ -6,6 +6,7 @@
     {{ algorithms }}     the algorithms by name, from the catalogue
     {{ results PATH }}   a table of the trainings in a folder that `waypost paper table1 --results PATH` wrote; a name
                          after it leaves one algorithm
+    {{ curves PATH }}    a table of POR's and IQL's evaluations in such a folder
     {{ arrivals PATH }}  a table of evaluations, from folders with an evaluations.csv of several seeds
 
 Nothing here is kept in the repository, so it cannot drift.
@@ -33,7 +34,7 @@ from waypost.agents import ALGORITHMS
 from waypost.cli import _STYLE, options
 from waypost.report.run import field_docs
 from waypost.statistics import spread
-from waypost.studies.paper.benchmark import DATA, NAMES
+from waypost.studies.paper.benchmark import DATA, NAMES, TABLE_1
 from waypost.training import presets
 from waypost.training.plan import plan
 
@@ -198,15 +199,20 @@ def algorithms() -> str:
 # -- results --------------------------------------------------------------------------------------
 
 
-def scores(folder: Path) -> dict[tuple[str, str], list[float]]:
-    """The final scores of the trainings in a folder of results, by data set and algorithm, seed by seed."""
-    found: dict[tuple[str, str], list[float]] = {}
+def finished(folder: Path) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """The trainings with a score in a folder of results, by data set and algorithm, seed by seed."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     files = sorted(folder.glob("*/*/*.json"), key=lambda file: (file.parts[-3:-1], int(file.stem)))
     for file in files:
         record = json.loads(file.read_text())
         if "final" in record:
-            found.setdefault((file.parts[-3], file.parts[-2]), []).append(record["final"]["score"])
+            found.setdefault((file.parts[-3], file.parts[-2]), []).append(record)
     return found
+
+
+def scores(folder: Path) -> dict[tuple[str, str], list[float]]:
+    """Their final scores."""
+    return {key: [each["final"]["score"] for each in records] for key, records in finished(folder).items()}
 
 
 def cell(values: Sequence[float]) -> str:
@@ -230,6 +236,24 @@ def results(path: str, only: str = "") -> str:
     return table(("data", *(NAMES[name] for name in columns)), body, len(columns))
 
 
+def curves(path: str) -> str:
+    """The scores of POR and IQL half-way and at the end, where both are trained; means over the seeds."""
+    found, names = finished(ROOT / path), ("por", "iql")
+    rows = []
+    for data in (name for name in DATA if all((name, each) in found for each in names)):
+        halves = []
+        for each in names:
+            by_seed = [[row["score"] for row in record["evaluations"]] for record in found[data, each]]
+            halves += [
+                f"{mean(row[len(row) // 2 - 1] for row in by_seed):.1f}",
+                f"{mean(row[-1] for row in by_seed):.1f}",
+            ]
+        paper = (f"{TABLE_1[data][NAMES[each]].mean:.1f}" for each in names)
+        rows.append((data, *halves, *paper))
+    head = ("data", "POR half-way", "POR end", "IQL half-way", "IQL end", "paper: POR", "paper: IQL")
+    return table(head, rows, len(head) - 1)
+
+
 def arrivals(path: str) -> str:
     """Percent of the rollouts that arrive after so many updates, seed by seed."""
     rows: dict[str, dict[int, list[str]]] = {}
@@ -248,6 +272,7 @@ MAKERS: dict[str, Callable[..., str]] = {
     "settings": settings,
     "algorithms": algorithms,
     "results": results,
+    "curves": curves,
     "arrivals": arrivals,
 }
 

@@ -70,6 +70,20 @@ def test_results_are_made_of_the_files(tmp_path: Path) -> None:
     assert "hopper" not in generated.results(str(tmp_path), "por")
 
 
+def test_curves_are_those_of_the_files(tmp_path: Path) -> None:
+    for name, scores in (("por", (1.0, 2.0, 3.0, 4.0)), ("iql", (5.0, 6.0, 7.0, 8.0))):
+        for seed in (0, 1):
+            file = tmp_path / "antmaze-umaze" / name / f"{seed}.json"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            evaluations = [{"score": score + 10 * seed} for score in scores]
+            file.write_text(json.dumps({"final": {"score": 0.0}, "evaluations": evaluations}))
+    alone = tmp_path / "hopper-medium" / "por" / "0.json"
+    alone.parent.mkdir(parents=True)
+    alone.write_text(file.read_text())
+    *_, last = generated.curves(str(tmp_path)).splitlines()
+    assert last == "| antmaze-umaze | 7.0 | 9.0 | 11.0 | 13.0 | 90.6 | 87.5 |"
+
+
 def test_arrivals_are_those_of_the_rooms() -> None:
     table = generated.arrivals("results/rooms")
     assert "| four-rooms | 48, 94, 96 |" in table
