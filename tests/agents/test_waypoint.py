@@ -366,6 +366,20 @@ def test_parts_of_another_agent_are_not_averaged() -> None:
     assert differing(parts(state), parts(after)) == VALUE | {"guide"}
 
 
+def test_an_averaged_agent_resumes_to_the_same_bits() -> None:
+    config = small(batch_size=16, acting_rate=0.3)
+    arrays, spec = Waypoint.prepare(config, walk())
+    subject = Waypoint(config, spec, 4)
+    straight, first, second = (Learner(subject, arrays, [0, 1]) for _ in range(3))
+    for learner in (straight, first):
+        learner.advance(subject.stages[0], 2)
+    second.restore(first.snapshot())
+    for learner in (straight, second):
+        learner.advance(subject.stages[0], 2)
+    assert same(second.snapshot(), straight.snapshot())
+    assert not alike(straight.states[0].learning, straight.states[0].agent)
+
+
 @pytest.mark.parametrize("row", [UNSEEN_TERMINAL, UNSEEN_TIMEOUT])
 @pytest.mark.parametrize("name", ["slow", "columns"])
 def test_a_next_state_that_is_not_real_is_never_read(name: str, row: int) -> None:
