@@ -56,7 +56,9 @@ def run_demo(command: options.Demo) -> None:
     from waypost.training.plan import plan
 
     planned = plan("waypoint", "four-rooms", steps=command.steps, seeds=command.seeds)
-    run_train(planned, command.out, command.resume, command.json)
+    # The task's own protocol is for longer trainings; the report should show a curve.
+    protocol = replace(planned.evaluation, every=2_500)
+    run_train(replace(planned, evaluation=protocol), command.out, command.resume, command.json)
 
 
 def run_compare(command: options.Compare) -> None:
