@@ -17,7 +17,7 @@ from waypost.agents.agent import Spec
 from waypost.agents.guided import GuidedAgent
 from waypost.agents.nets import Continuous, Direction, Scaling
 from waypost.agents.por import Config, Executor
-from waypost.agents.waypoint import Projection, Space
+from waypost.agents.space import Projection, Space
 from waypost.cli import main
 from waypost.data.dataset import Dataset
 from waypost.report.diagnosis import write_diagnosis

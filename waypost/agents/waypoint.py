@@ -43,8 +43,9 @@ from waypost.agents import losses
 from waypost.agents.actions import policy
 from waypost.agents.agent import Agent, Algorithm, Array, Batch, Descent, Memory, Metrics, Settings, Spec, Stage, have
 from waypost.agents.guided import PARTS, ExecutorPart, GuidedAgent, GuidePart, ValuePart, optimisers_of, stages_of
-from waypost.agents.nets import Gaussian, Scaling, Twin
+from waypost.agents.nets import Gaussian, Twin
 from waypost.agents.settings import AT_LEAST_0, Rule
+from waypost.agents.space import Form, Space, space_of
 from waypost.data import prepare, slow
 from waypost.data.dataset import Dataset
 
@@ -120,53 +121,6 @@ class Config(Settings):
 
     def rules(self) -> dict[str, Rule]:
         return {"horizon": AT_LEAST_0}
-
-
-class Projection(eqx.Module):
-    """Projection of the scaled state onto some directions."""
-
-    directions: Array
-    """(columns, coordinates)."""
-    lift: Array
-    """(coordinates, columns): back to the state with these coordinates and zero elsewhere."""
-
-    def __call__(self, scaled: Array) -> Array:
-        return scaled @ self.directions
-
-
-class Space(eqx.Module):
-    """The coordinates of a waypoint: directions of the scaled state, or all of it; never trained."""
-
-    scaling: Scaling
-    """Of observations."""
-    way: Scaling
-    """Of the coordinates of a waypoint."""
-    projection: Projection | None
-    """None = every column is a coordinate."""
-    form: Literal["state", "displacement"] = eqx.field(static=True)
-
-    def coordinates(self, observations: Array) -> Array:
-        """Coordinates of a state: what V and the guide read."""
-        scaled = self.scaling(observations)
-        return scaled if self.projection is None else self.projection(scaled)
-
-    def rest(self, observations: Array) -> Array:
-        """The scaled state without its coordinates; all of it if every column is a coordinate."""
-        scaled = self.scaling(observations)
-        return scaled if self.projection is None else scaled - self.projection(scaled) @ self.projection.lift
-
-    def encode(self, observations: Array, goals: Array) -> Array:
-        """The displacement from states to goals, as networks see it."""
-        if self.projection is not None:
-            return self.way(self.projection((goals - observations) / self.scaling.std))
-        return self.way(goals - observations if self.form == "displacement" else goals)
-
-    def decode(self, observations: Array, encoded: Array) -> Array:
-        """The states that encoded displacements lead to; outside the coordinates they do not change."""
-        way = self.way.undo(encoded)
-        if self.projection is not None:
-            return observations + (way @ self.projection.lift) * self.scaling.std
-        return observations + way if self.form == "displacement" else way
 
 
 class Value(ValuePart):
@@ -310,11 +264,12 @@ class Waypoint(Algorithm):
     def init(self, key: Array) -> State:
         config, spec = self.config, self.spec
         parts = frozenset[str]().union(*(stage.parts for stage in self.stages))
-        space = _space(spec, config)
+        form: Form = "state" if config.waypoint == "state" else "displacement"
+        space = space_of(spec, form)
         size = len(spec.statistics["waypoint_mean"])
         inputs = config.executor_inputs or tuple(range(spec.observation_size))
         whole = space.projection is None
-        executor_space = _space(spec, config, inputs) if whole else space
+        executor_space = space_of(spec, form, inputs) if whole else space
         executor_size = len(inputs) + (len(inputs) if whole else size)
         value_key, guide_key, executor_key = jax.random.split(key, 3)
         nets: dict[str, Any] = {
@@ -397,15 +352,3 @@ class Waypoint(Algorithm):
         acting = losses.moving_average(acting, agent, config.acting_rate)
         trained = {name: getattr(agent, name) if getattr(learning, name) else None for name in PARTS}
         return State(acting, target, descent.states, replace(learning, **trained)), descent.metrics
-
-
-def _space(spec: Spec, config: Config, columns: tuple[int, ...] | None = None) -> Space:
-    """The coordinates of a waypoint from the spec's statistics, for all columns or some."""
-    projection = None
-    if "waypoint_directions" in spec.statistics:
-        shape = (spec.observation_size, len(spec.statistics["waypoint_mean"]))
-        directions = np.asarray(spec.statistics["waypoint_directions"], np.float32).reshape(shape)
-        lift = np.asarray(spec.statistics["waypoint_lift"], np.float32).reshape(shape[::-1])
-        projection = Projection(jnp.asarray(directions), jnp.asarray(lift))
-    form: Literal["state", "displacement"] = "state" if config.waypoint == "state" else "displacement"
-    return Space(spec.scaling("observation", columns), spec.scaling("waypoint", columns), projection, form)

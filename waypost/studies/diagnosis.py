@@ -34,7 +34,7 @@ from waypost.agents.actions import Mixed
 from waypost.agents.agent import Agent
 from waypost.agents.guided import ExecutorPart, GuidedAgent
 from waypost.agents.nets import Continuous
-from waypost.agents.waypoint import Space
+from waypost.agents.space import Space
 from waypost.data import prepare
 from waypost.data.dataset import Dataset
 from waypost.data.pipeline import Pipeline, Reading

@@ -32,7 +32,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from waypost.agents.waypoint import Space
+from waypost.agents.space import Space
 from waypost.data import prepare
 from waypost.data.dataset import Dataset
 from waypost.envs.layout import Layout

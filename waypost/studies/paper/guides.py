@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from waypost.agents.waypoint import Space
+from waypost.agents.space import Space
 from waypost.studies.paper.benchmark import NAMES
 from waypost.studies.paper.experiment import Context, Row
 from waypost.studies.paper.words import many
