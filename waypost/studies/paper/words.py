@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -24,8 +25,14 @@ def length(row: Mapping[str, Any]) -> str:
     return many(row["updates"], "update") + (f" (the preset has {row['preset_updates']})" if less else "")
 
 
+MARKER = re.compile(r" (?=(?:\d+[.)]|[-+*#>]) )")
+"""The space before a word that would begin a list or a heading at the start of a line."""
+
+
 def paragraphs(*texts: str) -> str:
     """Markdown of the texts that are not empty."""
+    glue = "\0"  # keeps words on one line
+    whole = (MARKER.sub(glue, " ".join(text.split())) for text in texts if text.strip())
     # A line break after a hyphen would put a space into a name.
-    lines = (textwrap.fill(" ".join(text.split()), 120, break_on_hyphens=False) for text in texts if text.strip())
+    lines = (textwrap.fill(text, 120, break_on_hyphens=False).replace(glue, " ") for text in whole)
     return "\n\n".join(lines) + "\n"
