@@ -396,11 +396,14 @@ def test_being_terminated_is_being_stopped(
             os.kill(os.getpid(), number)
             cleaned.append("up")
 
-    before = signal.getsignal(number)
     monkeypatch.setattr("waypost.cli.handlers.run_list", terminated)
-    assert call(capfd, "list") == (130, "", "waypost: stopped\n")
+    before = signal.signal(number, signal.SIG_DFL)  # the tests themselves may run under nohup
+    try:
+        assert call(capfd, "list") == (130, "", "waypost: stopped\n")
+        assert signal.getsignal(number) is signal.SIG_DFL
+    finally:
+        signal.signal(number, before)
     assert cleaned == ["up"]
-    assert signal.getsignal(number) is before
 
 
 def test_nohup_is_respected(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
