@@ -22,8 +22,8 @@ Scores = dict[tuple[str, str], list[float]]
 
 
 def best_other(found: Scores, data: str) -> str:
-    """The best of the methods without a column of their own."""
-    others = {name: values for (where, name), values in found.items() if where == data and name not in SHOWN}
+    """The best of the table's methods without a column of their own; the folder holds POR-sparse too, which is none."""
+    others = {name: found[data, name] for name in NAMES if name not in SHOWN and (data, name) in found}
     if not others:
         return "-"
     name = max(others, key=lambda name: mean(others[name]))
