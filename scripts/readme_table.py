@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
 
@@ -21,29 +22,33 @@ Scores = dict[tuple[str, str], list[float]]
 """By data set and algorithm, seed by seed."""
 
 
-def best_other(found: Scores, data: str) -> str:
+def best_other(means: dict[str, float]) -> str:
     """The best of the table's methods without a column of their own; the folder holds POR-sparse too, which is none."""
-    others = {name: found[data, name] for name in NAMES if name not in SHOWN and (data, name) in found}
-    if not others:
-        return "-"
-    name = max(others, key=lambda name: mean(others[name]))
-    return f"{cell(others[name])} {NAMES[name]}"
+    return max((name for name in NAMES if name not in SHOWN and name in means), key=means.__getitem__, default="")
+
+
+def row(found: Scores, data: str) -> list[str]:
+    """The line of a data set."""
+    own = {name: found.get((data, name), []) for name in NAMES}
+    best = best_other({name: mean(values) for name, values in own.items() if values})
+    return [data, *(cell(own[name]) for name in SHOWN), f"{cell(own[best])} {NAMES[best]}" if best else "-"]
+
+
+def mean_row(found: Scores, label: str, data: Sequence[str]) -> list[str]:
+    """The line of a group: the mean of each method that has a result on all of its sets."""
+    known = [name for name in NAMES if all((each, name) in found for each in data)]
+    means = {name: mean(mean(found[each, name]) for each in data) for name in known}
+    best = best_other(means)
+    texts = [f"{means[name]:.1f}" if name in means else "-" for name in SHOWN]
+    return [f"**{text}**" for text in (label, *texts, f"{means[best]:.1f} {NAMES[best]}" if best else "-")]
 
 
 def table(found: Scores) -> str:
-    """The table: a row for each data set with a result, and the means of each group whose rows are complete."""
-    data = [name for name in DATA if any(where == name for where, _ in found)]
-    rows = [[name, *(cell(found.get((name, each), [])) for each in SHOWN), best_other(found, name)] for name in data]
+    """The table: a row for each data set with a result, and the means of each group for which a method has all."""
+    rows = [row(found, name) for name in DATA if any(where == name for where, _ in found)]
     groups = {f"mean of the {len(names)} {group} sets": names for group, names in GROUPS.items()}
-    for label, names in {**groups, f"mean of all {len(DATA)}": DATA}.items():
-        means = [
-            f"{mean(mean(found[name, each]) for name in names):.1f}"
-            if all((name, each) in found for name in names)
-            else "-"
-            for each in SHOWN
-        ]
-        if any(text != "-" for text in means):
-            rows.append([f"**{label}**", *(f"**{text}**" for text in means), ""])
+    means = [mean_row(found, *each) for each in {**groups, f"mean of all {len(DATA)}": DATA}.items()]
+    rows += [line for line in means if set(line[1:]) != {"**-**"}]
     lines = [["data", *(HEADS[name] for name in SHOWN), "best other"], ["---", *["---:"] * (len(SHOWN) + 1)], *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
