@@ -1,8 +1,9 @@
-"""The examples that compute something of their own."""
+"""The scripts that compute something of their own."""
 
 from __future__ import annotations
 
 import sys
+from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -12,18 +13,29 @@ import pytest
 from samples import TINY
 
 import waypost
+from waypost.data import prepare, slow
 from waypost.envs.mazes import ANT_SCALE
+from waypost.recording.replicas import collect
+
+
+def script(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    spec = spec_from_file_location(name, Path(__file__).parents[1] / "scripts" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, name, module)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture
 def ants(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    spec = spec_from_file_location("ant_failures", Path(__file__).parents[1] / "scripts" / "ant_failures.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "ant_failures", module)
-    spec.loader.exec_module(module)
-    return module
+    return script("ant_failures", monkeypatch)
+
+
+@pytest.fixture
+def wide(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    return script("wide_states", monkeypatch)
 
 
 def ant(x: float, angle: float) -> np.ndarray:
@@ -59,3 +71,36 @@ def test_actions_are_compared_with_those_recorded(ants: ModuleType) -> None:
     assert found["error, told s'"] != found["error"]
     cloned = waypost.train("bc", dataset, steps=2, env="none", hidden=(8,), batch_size=8).policy
     assert ants.errors(cloned, dataset)["error, told s'"] is None
+
+
+@cache
+def walking() -> waypost.Dataset:
+    return collect("antmaze-medium-play", 3000, workers=1)
+
+
+@pytest.mark.parametrize(("form", "columns"), [("plain", 29), ("noise", 79), ("forces", 107)])
+def test_the_slow_directions_of_an_ant_are_its_place_however_wide_its_state(
+    wide: ModuleType, form: str, columns: int
+) -> None:
+    data = wide.padded(walking(), wide.FORMS[form]()).checked()
+    assert data.observation_size == columns
+    std = prepare.observation_scaling(data, True)["observation_std"]
+    assert slow.look_ahead(data, std, 0.5) == (25, True)
+    directions, _ = slow.slow_directions(prepare.waypoints(data, 25, 25, 0.99), std, 25, 0.5)
+    assert directions.shape[1] == 2
+    assert (np.linalg.norm(directions[:2], axis=0) > 0.99 * np.linalg.norm(directions, axis=0)).all()
+
+
+def test_padded_states_are_those_of_the_environment(wide: ModuleType) -> None:
+    """Contact forces of a recorded state are those the environment shows there, and next states have their own."""
+    pad = wide.forces()
+    env, data = wide.Padded(pad), wide.padded(walking(), pad)
+    inside = ~data.ends[:-1]
+    assert (data.next_observations[:-1][inside] == data.observations[1:][inside]).all()
+    assert np.abs(data.observations[:, 29:]).max() == 1
+    observation, _ = env.reset(seed=0)
+    for _ in range(50):  # an ant starts in the air
+        observation, *_ = env.step(np.zeros(8, np.float32))
+    assert observation.shape == env.observation_space.shape == (107,)
+    assert (observation[29:] == pad(observation[None, :29])[0]).all()
+    assert np.abs(observation[29:]).max() > 0
