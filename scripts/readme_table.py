@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
 
+from waypost.statistics import spread
 from waypost.studies.paper.benchmark import DATA, GROUPS, NAMES
 
 ROOT = Path(__file__).parents[1]
@@ -38,9 +39,18 @@ def mean_row(found: Scores, label: str, data: Sequence[str]) -> list[str]:
     """The line of a group: the mean of each method that has a result on all of its sets."""
     known = [name for name in NAMES if all((each, name) in found for each in data)]
     means = {name: mean(mean(found[each, name]) for each in data) for name in known}
+
+    def text(name: str) -> str:
+        """The mean, and the range of the seeds' own means where every set has several seeds."""
+        if name not in means:
+            return "-"
+        seeds = [mean(of_a_seed) for of_a_seed in zip(*(found[each, name] for each in data), strict=False)]
+        low, high = spread(seeds) or (None, None)
+        return f"{means[name]:.1f}" + ("" if low is None else f" ({low:.0f} to {high:.0f})")
+
     best = best_other(means)
-    texts = [f"{means[name]:.1f}" if name in means else "-" for name in SHOWN]
-    return [f"**{text}**" for text in (label, *texts, f"{means[best]:.1f} {NAMES[best]}" if best else "-")]
+    texts = [label, *map(text, SHOWN), f"{text(best)} {NAMES[best]}" if best else "-"]
+    return [f"**{each}**" for each in texts]
 
 
 def table(found: Scores) -> str:
