@@ -21,6 +21,7 @@ from waypost.studies.paper.run import run
 from waypost.studies.paper.scores import Score
 from waypost.studies.paper.table1 import MAIN, Grid, _ours
 from waypost.studies.updates import stages_of
+from waypost.training.callbacks import Callback
 from waypost.training.plan import Plan
 from waypost.training.runs import Run, result
 
@@ -168,6 +169,12 @@ def test_curves_and_sparse_read_the_trainings_of_the_table(made: Made, tmp_path:
     folder = tmp_path / "out" / "curves"
     assert "minutes of a core" in (folder / "curves-antmaze.svg").read_text()
     assert "ahead of IQL on **2 of 2**" in (folder / "curves.md").read_text()
+    for read_only, announced in ((False, 4), (True, 0)):
+        notes: list[str] = []
+        said = Callback()
+        said.note = notes.append  # type: ignore[method-assign]
+        run("curves", tmp_path / "out", results=kept, data=DATA, seeds=2, read_only=read_only, callback=said)
+        assert sum(note.startswith("training ") for note in notes) == announced
     run("sparse", tmp_path / "out", results=kept, data=DATA[:1], seeds=2)
     assert made.asked == [*before, ("antmaze-umaze", "por", 0), ("antmaze-umaze", "por", 1)]
     assert sorted(path.name for path in (kept / "antmaze-umaze").iterdir()) == ["iql", "por", "por-sparse"]
