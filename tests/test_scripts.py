@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import sys
 from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
@@ -104,3 +105,12 @@ def test_padded_states_are_those_of_the_environment(wide: ModuleType) -> None:
     assert observation.shape == env.observation_space.shape == (107,)
     assert (observation[29:] == pad(observation[None, :29])[0]).all()
     assert np.abs(observation[29:]).max() > 0
+
+
+def test_the_page_of_waypoint_has_the_scores_of_wide_states(wide: ModuleType) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "waypoint.md").read_text()
+    with wide.FILE.open() as file:
+        rows = list(csv.reader(file))[1:]
+    assert len(rows) == len(wide.FORMS) * len(wide.SPACES)
+    for (form, columns, *_, slow_score), (*_, score) in zip(rows[::2], rows[1::2], strict=True):
+        assert f"| {form} | {columns} | {slow_score} | {score} |" in page
