@@ -255,7 +255,9 @@ def test_the_text_says_where_the_result_differs_from_the_claim() -> None:
     assert "it does not show whether the sum chooses well" in text
     tied = " ".join(bound._text([cold, {**cold, "temperature": 3, "sum": 4.0}, {**hot, "score": 0.5}]).split())
     assert "the score is best at 0 and 3 (1)" in tied
-    assert "so the sum chooses the inverse temperature well" in tied
+    assert "best where the sum is lowest, but also at 1 of the others" in tied
+    alone = " ".join(bound._text([cold, {**hot, "score": 0.5}]).split())
+    assert "best where the sum is lowest: the sum chooses the inverse temperature well" in alone
     text = " ".join(bound._text([{**cold, "score": 0.5, "holds": 0.9}, {**hot, "l2": 0.5}]).split())
     assert "l2 stays at 0.5: the paper expects l1 to rise and l2 to fall" in text
     assert "holds in at least 90.0% of the states" in text
