@@ -158,7 +158,9 @@ def _plainly(sets: dict[str, list[dict[str, Any]]]) -> str:
         elif at["score"] == best:
             ties = sum(row["score"] == best for row in rows) - 1
             verdict = "The score is best where the sum is lowest"
-            verdict += f", but also at {ties} of the others." if ties else ": the sum chooses the inverse temperature well."
+            verdict += (
+                f", but also at {ties} of the others." if ties else ": the sum chooses the inverse temperature well."
+            )
         else:
             verdict = f"Where the sum is lowest the score is {at['score']:.3g}, not the best {best:.3g}: "
             verdict += "the sum does not choose the inverse temperature."
