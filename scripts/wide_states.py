@@ -5,8 +5,8 @@
 
 An ant of a maze has 29 numbers: x, y and 27 of its body. `noise` adds 50 columns of random numbers, `forces` the 78
 contact forces that make Ant-v5's observation 105 numbers long. Each form is learned with slow directions, as in the
-preset of the ants, and with waypoints in all columns. The table goes to standard output and to
-results/wide-states.csv.
+preset of the ants, and with waypoints in all columns. The table goes to standard output and,
+once it is whole, to results/wide-states.csv.
 """
 
 from __future__ import annotations
@@ -134,8 +134,9 @@ def main() -> None:
             columns = len(waypost.Policy.load(out).spec.observation_names)
             rows.append([form, columns, space, *scores])
     header = ["form", "columns", "waypoints", "percent that arrive"]
-    with FILE.open("w", newline="") as file:
-        csv.writer(file).writerows([header, *rows])
+    if len(rows) == len(FORMS) * len(SPACES):
+        with FILE.open("w", newline="") as file:
+            csv.writer(file).writerows([header, *rows])
     print("| " + " | ".join(header) + " |\n" + "|---" * len(header) + "|")
     for form, columns, space, *scores in rows:
         print(f"| {form} | {columns} | {space} | {', '.join(map(str, scores))} |")
