@@ -3,40 +3,19 @@
 from __future__ import annotations
 
 import csv
-import sys
 from functools import cache
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
 
+import ant_failures as ants
 import numpy as np
 import pytest
+import wide_states as wide
 from samples import TINY
 
 import waypost
 from waypost.data import prepare, slow
 from waypost.envs.mazes import ANT_SCALE
 from waypost.recording.replicas import collect
-
-
-def script(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    spec = spec_from_file_location(name, Path(__file__).parents[1] / "scripts" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, name, module)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture
-def ants(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    return script("ant_failures", monkeypatch)
-
-
-@pytest.fixture
-def wide(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    return script("wide_states", monkeypatch)
 
 
 def ant(x: float, angle: float) -> np.ndarray:
@@ -54,14 +33,14 @@ def ant(x: float, angle: float) -> np.ndarray:
     return path
 
 
-def test_ants_that_fell_are_told_from_ants_that_stand(ants: ModuleType) -> None:
+def test_ants_that_fell_are_told_from_ants_that_stand() -> None:
     near, far = 0.9 * ANT_SCALE, 1.1 * ANT_SCALE
     paths = [ant(0.0, 0.0), ant(near, np.pi), ant(far, 0.6 * np.pi), ant(near, 0.4 * np.pi), ant(far, 0.0)]
     found = ants.fates(paths, np.array([True, False, False, False, False]), np.zeros(2))
     assert found == {"arrived": 1, "on their backs": 2, "near the goal": 1, "elsewhere": 1}
 
 
-def test_actions_are_compared_with_those_recorded(ants: ModuleType) -> None:
+def test_actions_are_compared_with_those_recorded() -> None:
     dataset = waypost.load("t-maze")
     policy = waypost.train("por", dataset, steps=2, env="none", **TINY).policy
     assert dataset.actions is not None
@@ -80,9 +59,7 @@ def walking() -> waypost.Dataset:
 
 
 @pytest.mark.parametrize(("form", "columns"), [("plain", 29), ("noise", 79), ("forces", 107)])
-def test_the_slow_directions_of_an_ant_are_its_place_however_wide_its_state(
-    wide: ModuleType, form: str, columns: int
-) -> None:
+def test_the_slow_directions_of_an_ant_are_its_place_however_wide_its_state(form: str, columns: int) -> None:
     data = wide.padded(walking(), wide.FORMS[form]()).checked()
     assert data.observation_size == columns
     std = prepare.observation_scaling(data, True)["observation_std"]
@@ -92,7 +69,7 @@ def test_the_slow_directions_of_an_ant_are_its_place_however_wide_its_state(
     assert (np.linalg.norm(directions[:2], axis=0) > 0.99 * np.linalg.norm(directions, axis=0)).all()
 
 
-def test_padded_states_are_those_of_the_environment(wide: ModuleType) -> None:
+def test_padded_states_are_those_of_the_environment() -> None:
     """Contact forces of a recorded state are those the environment shows there, and next states have their own."""
     pad = wide.forces()
     env, data = wide.Padded(pad), wide.padded(walking(), pad)
@@ -107,7 +84,7 @@ def test_padded_states_are_those_of_the_environment(wide: ModuleType) -> None:
     assert np.abs(observation[29:]).max() > 0
 
 
-def test_the_page_of_waypoint_has_the_scores_of_wide_states(wide: ModuleType) -> None:
+def test_the_page_of_waypoint_has_the_scores_of_wide_states() -> None:
     page = (Path(__file__).parents[1] / "docs" / "waypoint.md").read_text()
     with wide.FILE.open() as file:
         rows = list(csv.reader(file))[1:]
