@@ -14,12 +14,11 @@ from waypost.resources import cpu_name
 
 # Two CPU devices even on one core, so that lanes of seeds lie on different ones. XLA's older way to write fused loops
 # compiles an update in a third of the time, and a program that is not split for many cores in a fifth less.
-XLA_FLAGS = (
-    "--xla_force_host_platform_device_count=2",
-    "--xla_cpu_use_fusion_emitters=false",
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_force_host_platform_device_count=2 --xla_cpu_use_fusion_emitters=false "
     "--xla_cpu_parallel_codegen_split_count=1",
 )
-os.environ.setdefault("XLA_FLAGS", " ".join(XLA_FLAGS))
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Many tests, and the processes they start, compile the same small programs; other clones of the project do, too.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path("~/.cache/waypost/tests").expanduser() / cpu_name()))
