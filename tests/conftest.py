@@ -54,8 +54,10 @@ def usual_optimisations_for_learning(request: pytest.FixtureRequest) -> Iterator
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "_compiler_options", lambda: {**(usual() or {}), "xla_cpu_use_fusion_emitters": True})
         jax.config.update("jax_disable_most_optimizations", False)
+        loop._programs.cache_clear()
         yield
     jax.config.update("jax_disable_most_optimizations", True)
+    loop._programs.cache_clear()
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -43,6 +43,13 @@ def test_a_dataset_passes_through() -> None:
     assert waypost.load(data) is data
 
 
+def test_a_process_generates_built_in_data_once() -> None:
+    first, second = (waypost.load("t-maze").observations for _ in range(2))
+    assert np.shares_memory(first, second)
+    with pytest.raises(ValueError, match="read-only"):
+        first[0] = 0.0
+
+
 def test_unknown_names_and_endings_are_refused(tmp_path: Path) -> None:
     with pytest.raises(WaypostError, match="four-rooms, four-rooms-river, four-rooms-key, t-maze"):
         waypost.load("five-rooms")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -15,9 +16,10 @@ from samples import TINY, walk
 from waypost.agents.agent import Algorithm, Stage
 from waypost.agents.bc import BC, Config as BCConfig
 from waypost.agents.por import POR, Config
+from waypost.data.dataset import Dataset
 from waypost.data.stream import Stream
 from waypost.errors import DivergenceError, WaypostError
-from waypost.training.loop import Learner, learning_devices
+from waypost.training.loop import Learner, Programs, learning_devices
 
 STEPS = 12
 SMALL: dict[str, Any] = {"hidden": (8, 8), "batch_size": 16}
@@ -25,7 +27,6 @@ SMALL: dict[str, Any] = {"hidden": (8, 8), "batch_size": 16}
 
 @cache
 def prepared(kind: type[Algorithm], config: Any, rows: int = 60) -> tuple[Algorithm, Any]:
-    """Learners of one algorithm share what is compiled for it."""
     columns, spec = kind.prepare(config, walk(rows))
     return kind(config, spec, STEPS), columns
 
@@ -57,6 +58,19 @@ def close(one: Any, other: Any, tolerance: float = 1e-5) -> bool:
 def same(one: Any, other: Any) -> bool:
     pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
     return all(np.array_equal(a, b) for a, b in pairs)
+
+
+def test_equal_trainings_share_what_is_compiled_for_them_and_others_do_not() -> None:
+    config, data = BCConfig(**SMALL), walk()
+
+    def programs(changed: BCConfig = config, rows: Dataset = data, steps: int = STEPS) -> Programs:
+        columns, spec = BC.prepare(changed, rows)
+        return Learner(BC(changed, spec, steps), columns, (0,))._programs
+
+    first = programs()
+    assert programs(BCConfig(**SMALL), walk()) is first
+    others = programs(replace(config, learning_rate=0.5)), programs(rows=walk(seed=1)), programs(steps=STEPS + 1)
+    assert all(other is not first for other in others)
 
 
 @pytest.mark.parametrize(

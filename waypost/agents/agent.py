@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import equinox as eqx
 import jax
@@ -257,9 +257,24 @@ class Algorithm(ABC):
     config: Any
     stages: tuple[Stage, ...]
     """What the loop runs, in order."""
+    _of: tuple[Any, Spec, int]
+    """What it was made of."""
+
+    def __new__(cls, config: Any, spec: Spec, steps: int) -> Self:
+        made = super().__new__(cls)
+        made._of = config, spec, steps
+        return made
 
     @abstractmethod
     def __init__(self, config: Any, spec: Spec, steps: int): ...
+
+    def __eq__(self, other: object) -> bool:
+        """Equal ones do the same, so what was compiled for one serves the other."""
+        return type(self) is type(other) and self._of == other._of
+
+    def __hash__(self) -> int:
+        config, _, steps = self._of  # a spec has no hash
+        return hash((type(self), config, steps))
 
     @classmethod
     def fit(cls, config: Any, dataset: Dataset) -> Any:

@@ -7,7 +7,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -277,7 +277,7 @@ def _as_recorded(
     if made is not None:
         recipe, transitions = made
         if recipe.transitions is None:
-            return recipe.make(None, progress).named(name)
+            return _generated(recipe).named(name)
         file = kept_file(recipe.name, transitions)
         if not file.is_file():
             with writing(file):
@@ -359,6 +359,12 @@ def recipe_of(name: str) -> tuple[Recipe, int | None] | None:
     whole, _, number = name.rpartition("-")
     short = whole in RECIPES and RECIPES[whole].transitions and re.fullmatch("[1-9][0-9]{0,9}", number)
     return (RECIPES[whole], int(number)) if short else None
+
+
+@lru_cache(maxsize=4)
+def _generated(recipe: Recipe) -> Dataset:
+    """Small data, generated in less than a second; they are read-only, so a process generates them once."""
+    return recipe.make(None, None)
 
 
 def kept_file(name: str, transitions: int | None = None, seed: int = 0) -> Path:
