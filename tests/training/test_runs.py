@@ -164,10 +164,10 @@ def test_reward_conventions_reach_the_learner() -> None:
 def test_guide_and_executor_trained_apart_act_together(tmp_path: Path) -> None:
     data = walk()
     executor = waypost.train("por", data.without_rewards(), out=tmp_path / "pi", training="executor", **SMALL)
-    with pytest.raises(WaypostError, match="no guide"):
+    with pytest.raises(WaypostError, match="no trained guide"):
         executor.policy.act([0.0, 0.0])
     lonely = waypost.train("por", data.without_actions(), training="guide", **SMALL)
-    with pytest.raises(WaypostError, match="no executor"):
+    with pytest.raises(WaypostError, match="no trained executor"):
         lonely.policy.act([0.0, 0.0])
     both = waypost.train(
         "por", data.without_actions(), out=tmp_path / "both", init=tmp_path / "pi", training="guide", **SMALL
