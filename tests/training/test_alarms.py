@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from samples import TINY, walk
 
+from waypost.agents import brac
 from waypost.agents.agent import Agent
 from waypost.agents.por import Config
 from waypost.data.dataset import Dataset
@@ -65,6 +66,16 @@ def test_values_that_no_reward_explains() -> None:
     found = learn("iql", costly(1.0), hidden=(8,), value_learning_rate=3.0, steps=20)
     assert "but these rewards allow -100 to -1" in found["values"]
     assert "a smaller --value-learning-rate or --rewards standard with --preset default" in found["values"]
+
+
+@pytest.mark.parametrize(
+    ("penalty", "value", "helps"), [(True, -250.0, True), (True, 50.0, False), (False, -250.0, False)]
+)
+def test_values_below_what_rewards_allow_may_come_from_a_penalty(penalty: bool, value: float, helps: bool) -> None:
+    watch = Alarms(brac.Config(value_penalty=penalty), costly(1.0), (-100.0, -1.0))
+    (alarm,) = watch.look(1_000, [{"seed": 0, "stage": "value and policy", "value": value}])
+    assert ("--no-value-penalty or a smaller --divergence-weight may help" in alarm["text"]) == helps
+    assert ("a smaller --value-learning-rate" in alarm["text"]) != helps
 
 
 @pytest.mark.parametrize(("name", "usual", "much"), [("value_loss", 0.01, 500.0), ("guide_loss", -3.0, 5000.0)])

@@ -102,9 +102,11 @@ class Alarms:
         low, high = self.reach
         width = max(high - low, abs(low), abs(high))
         if not low - BELOW * width <= row["value"] <= high + ABOVE * width:
-            helps = f"{self._option('learning_rate')} or --rewards standard with --preset default"
+            helps = f"a smaller {self._option('learning_rate')} or --rewards standard with --preset default"
+            if row["value"] < low and getattr(self.config, "value_penalty", False):
+                helps = "--no-value-penalty or a smaller --divergence-weight"
             seen = f"values are {row['value']:.3g} on average, but these rewards allow {low:.3g} to {high:.3g}"
-            yield "values", f"{seen}; a smaller {helps} may help"
+            yield "values", f"{seen}; {helps} may help"
 
     def _of_losses(self, rows: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
         for name in (name for name in rows[-1] if name.endswith("_loss")):
