@@ -175,6 +175,9 @@ def test_curves_and_sparse_read_the_trainings_of_the_table(made: Made, tmp_path:
         said.note = notes.append  # type: ignore[method-assign]
         run("curves", tmp_path / "out", results=kept, data=DATA, seeds=2, read_only=read_only, callback=said)
         assert sum(note.startswith("training ") for note in notes) == announced
+    run("sparse", tmp_path / "out", results=kept, data=DATA[:1], seeds=2, read_only=True)
+    (_, missing) = rows(tmp_path / "out" / "sparse", "sparse")
+    assert (missing["here (replica)"], missing["note"]) == ("-", "not trained yet")
     run("sparse", tmp_path / "out", results=kept, data=DATA[:1], seeds=2)
     assert made.asked == [*before, ("antmaze-umaze", "por", 0), ("antmaze-umaze", "por", 1)]
     assert sorted(path.name for path in (kept / "antmaze-umaze").iterdir()) == ["iql", "por", "por-sparse"]

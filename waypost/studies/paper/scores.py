@@ -250,6 +250,14 @@ def number(value: float | None, std: float | None = None) -> str:
     return f"{value:.1f}" + (f" ± {std:.1f}" if std is not None else "")
 
 
+def with_spread(values: Sequence[float]) -> str:
+    """The mean and the spread of the seeds; * if it is one seed."""
+    if len(values) == 1:
+        return f"{values[0]:.1f}*"
+    low, high = spread(values) or (None, None)
+    return f"{np.mean(values):.1f} ({low:.1f} to {high:.1f})"
+
+
 def failures(scores: Sequence[Score]) -> str:
     """The trainings without a result, and why, and those still to do; empty if all are done."""
     failed = [f"{score.kind} on {score.data}: {score.note}" for score in scores if not (score.values or score.missing)]

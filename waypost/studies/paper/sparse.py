@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from waypost.figures.scores import LOOKS, Mark, dots
+from waypost.statistics import spread_name
 from waypost.studies.paper import scores as trainings
 from waypost.studies.paper.benchmark import TABLE_2, origin, row_of
 from waypost.studies.paper.experiment import Context, Drawing, Outcome, Row, Table
-from waypost.studies.paper.scores import Score, number
+from waypost.studies.paper.scores import Score, number, with_spread
 from waypost.studies.paper.words import listed, many, paragraphs
 from waypost.training.presets import presets
 
@@ -41,7 +42,7 @@ def run(context: Context) -> Outcome:
         mean, std, _ = TABLE_2[row_of(score.data)][score.kind]
         tau = score.runs[0].plan.config.tau if score.runs else None
         rows.append({**score.row(), "tau": tau, "paper_mean": mean, "paper_std": std})
-        here = number(score.mean, score.std) if score.values else "failed"
+        here = with_spread(score.values) if score.values else "-" if score.missing else "failed"
         words = {"here (replica)": here, "paper (d4rl)": number(mean, std), "note": score.note}
         brief.append({"data": score.data, "algorithm": score.kind, "tau": tau, **words})
         theirs.append(Mark(score.data, score.kind, mean, std))
@@ -51,7 +52,11 @@ def run(context: Context) -> Outcome:
         "Mean with the standard deviation over seeds; small dots are the seeds.",
         f"Two panels of dots: POR and POR-sparse on {many(len(context.data), 'maze')}, here and in the paper.",
     )
-    table = Table(brief, "Scores: mean and standard deviation over seeds.", shown=True)
+    between = spread_name(max(len(score.values) for score in scores))
+    caption = (
+        f"Scores: mean and {between}; * is one seed, - is not trained yet. The paper's: mean and standard deviation."
+    )
+    table = Table(brief, caption, shown=True)
     tables = {"sparse": table, **trainings.training_tables(scores, rows)}
     return Outcome(_text(context, scores), {"sparse": drawing}, tables)
 

@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 
 from waypost.figures.scores import LOOKS, Mark, dots
-from waypost.statistics import spread, spread_name
+from waypost.statistics import spread_name
 from waypost.studies.paper import experiment, scores as trainings
 from waypost.studies.paper.benchmark import (
     COLUMNS,
@@ -31,7 +31,7 @@ from waypost.studies.paper.benchmark import (
     row_of,
 )
 from waypost.studies.paper.experiment import Context, Drawing, Outcome, Row, Table
-from waypost.studies.paper.scores import Score, number
+from waypost.studies.paper.scores import Score, number, with_spread
 from waypost.studies.paper.words import listed, many, paragraphs
 from waypost.studies.results import Results
 from waypost.studies.updates import total_updates
@@ -155,20 +155,13 @@ def _rows(grid: Grid) -> list[Row]:
 def _cell(grid: Grid, data: str, column: str) -> str:
     """Our score in words: the mean, the spread, its algorithm, and which ones failed."""
     score, members = grid.best(data, column), grid.all(data, column)
-    words = [] if score is None else [_with_spread(score.values)]
+    words = [] if score is None else [with_spread(score.values)]
     words += [score.kind] if score is not None and len(COLUMNS[column]) > 1 else []
     failed = [each.kind for each in members if not (each.values or each.missing)]
     words += [f"({', '.join(failed)} failed)"] if failed else []
     absent = [each.kind for each in members if each.missing]
     words += [f"({', '.join(absent)} -)" if words else "-"] if absent else []
     return " ".join(words)
-
-
-def _with_spread(values: Sequence[float]) -> str:
-    if len(values) == 1:
-        return f"{values[0]:.1f}*"
-    low, high = spread(values) or (None, None)
-    return f"{np.mean(values):.1f} ({low:.1f} to {high:.1f})"
 
 
 def _printed(data: str, column: str) -> str:
@@ -204,7 +197,7 @@ def _means(algorithms: Sequence[str], grid: Grid) -> list[Row]:
                 continue
             common = min(map(len, found))
             # The k-th seeds of all data sets make up one run of the benchmark.
-            row[f"{group} ({len(names)})"] = _with_spread(np.mean([each[:common] for each in found], axis=0).tolist())
+            row[f"{group} ({len(names)})"] = with_spread(np.mean([each[:common] for each in found], axis=0).tolist())
         known = [score for score in own.values() if score.values]
         counts = [total_updates(score.runs[0].plan) for score in known]
         minutes = [score.core_minutes for score in known if score.core_minutes is not None]
