@@ -23,6 +23,8 @@ def scored(made: Any, kind: str, values: list[float]) -> Score:
         ([30.0, 40.0], [10.0, 20.0], "the seeds do not overlap (A 30.0 to 40.0 and B 10.0 to 20.0);"),
         ([10.0, 32.0], [30.0, 40.0], "the seeds overlap (B 30.0 to 40.0 and A 10.0 to 32.0), so it may be chance;"),
         ([10.0], [30.0], "with one seed each it may be chance;"),
+        ([10.0], [30.0, 40.0], "with one seed of A it may be chance;"),
+        ([10.0, 20.0], [30.0], "with one seed of B it may be chance;"),
     ],
 )
 def test_seeds_say_whether_it_may_be_chance(made: Any, one: list[float], other: list[float], said: str) -> None:
@@ -66,6 +68,7 @@ def test_a_welcome_order_may_be_chance_too(made: Any) -> None:
     for pair in ((high, between), (between, high), (low, between)):
         assert chance([(low, high), pair]) == f"On {DATA} the seeds of the two overlap: the order there may be chance."
     assert chance([(scored(made, "A", [1.0]), scored(made, "B", [9.0]))]).startswith("With one seed each")
+    assert chance([(low, scored(made, "B", [9.0]))]) == "Where a method has one seed, the order may be chance."
     assert chance([(low, Score(DATA, "B", note="failed"))]) == ""
     assert chance([]) == ""
 

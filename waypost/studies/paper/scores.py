@@ -278,8 +278,9 @@ def possible_reasons(one: Score, other: Score) -> str:
         return ""
     low, high = sorted((one, other), key=lambda score: score.mean or 0.0)
     spans = listed(f"{each.kind} {min(each.values):.1f} to {max(each.values):.1f}" for each in (high, low))
-    if len(low.values) == 1:
-        words = ["with one seed each it may be chance"]
+    single = [each.kind for each in (high, low) if len(each.values) == 1]
+    if single:
+        words = [f"with one seed {'each' if len(single) == 2 else f'of {single[0]}'} it may be chance"]
     elif _overlap(one, other):
         words = [f"the seeds overlap ({spans}), so it may be chance"]
     else:
@@ -297,8 +298,10 @@ def possible_reasons(one: Score, other: Score) -> str:
 def chance(pairs: Iterable[tuple[Score, Score]]) -> str:
     """The data sets where the order may be chance, even if it is that of the paper; empty if there are none."""
     known = [pair for pair in pairs if all(score.values for score in pair)]
-    if any(len(score.values) == 1 for pair in known for score in pair):
-        return "With one seed each, the order may be chance."
+    single = [len(score.values) == 1 for pair in known for score in pair]
+    if any(single):
+        where = "With one seed each" if all(single) else "Where a method has one seed"
+        return f"{where}, the order may be chance."
     names = [one.data for one, other in known if _overlap(one, other)]
     return f"On {listed(names)} the seeds of the two overlap: the order there may be chance." if names else ""
 

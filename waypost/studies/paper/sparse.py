@@ -46,10 +46,11 @@ def run(context: Context) -> Outcome:
         words = {"here (replica)": here, "paper (d4rl)": number(mean, std), "note": score.note}
         brief.append({"data": score.data, "algorithm": score.kind, "tau": tau, **words})
         theirs.append(Mark(score.data, score.kind, mean, std))
-    panels = {"here (replica)": [score.mark() for score in scores], "the paper (d4rl)": theirs}
+    ours = [score.mark() for score in scores if not score.missing]
+    panels = {"here (replica)": ours, "the paper (d4rl)": theirs}
     drawing = Drawing(
         dots(panels, dict(zip(KINDS, LOOKS, strict=False))),
-        "Mean with the standard deviation over seeds; small dots are the seeds.",
+        "Mean with the standard deviation over seeds; small dots are the seeds. What is not trained yet has no mark.",
         f"Two panels of dots: POR and POR-sparse on {many(len(context.data), 'maze')}, here and in the paper.",
     )
     between = spread_name(max(len(score.values) for score in scores))
