@@ -1,27 +1,28 @@
 """The effect of single choices in POR and in Waypoint: one training for each, side by side.
 
-    python scripts/choices.py por runs/choices                       # everything; run it again to continue
-    python scripts/choices.py waypoint runs/choices --minutes 60     # start no training after an hour
+    python scripts/choices.py por                    # everything; run it again to continue
+    python scripts/choices.py waypoint --seeds 1     # with seed 100 only
 
-Seeds start at 100, which no reported result uses; the last evaluations are compared. The table goes to standard output
-and to results/choices/ALGORITHM.csv.
+Seeds start at 100, which no reported result uses; the last evaluations are compared. Each training leaves a small JSON
+file in results/choices, which is read the next time. The table goes to standard output and to
+results/choices/ALGORITHM.csv.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import itertools
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import waypost
+from tables import write_table
+
 from waypost.console.bar import TrainingBar
 from waypost.console.screen import screen
 from waypost.envs.tasks import Protocol
-from waypost.training.records import read_result
+from waypost.studies.results import NotTrained, Results
+from waypost.training.plan import plan, seeds_from
 
 RESULTS = Path(__file__).parents[1] / "results" / "choices"
 POR: dict[str, Any] = {
@@ -61,53 +62,47 @@ WAYPOINT: dict[str, dict[str, Any]] = {
 WAYPOINT_DATA = ("antmaze-medium-play",)
 
 
-def choices(algorithm: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """The data, the name and the options of each training."""
+def choices(algorithm: str) -> Iterator[tuple[str, str, int, dict[str, Any]]]:
+    """The data, the name, the usual number of seeds and the options of each training."""
     if algorithm == "waypoint":
         for data, (name, changed) in itertools.product(WAYPOINT_DATA, WAYPOINT.items()):
-            yield data, name, {**changed, "seeds": (100, 101), "evaluation": Protocol(every=10_000, episodes=100)}
+            yield data, name, 2, {**changed, "evaluation": Protocol(every=10_000, episodes=100)}
         return
     forms, scalings, rates = ("state", "displacement"), ("none", "standardise"), (0.05, 0.005)
     for data, rate, form, scaling in itertools.product(POR_DATA, rates, forms, scalings):
         own, protocol = POR_DATA[data]
         changed = {"guide_target": form, "observation_scaling": scaling, "target_rate": rate}
-        options = {**POR, **own, **changed, "seeds": (100, 101, 102), "evaluation": protocol}
-        yield data, f"{form}, {scaling}, {rate}", options
+        yield data, f"{form}, {scaling}, {rate}", 3, {**POR, **own, **changed, "evaluation": protocol}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("algorithm", choices=("por", "waypoint"))
-    parser.add_argument("folder", type=Path)
     parser.add_argument("--data", nargs="+", help="only these data sets")
     parser.add_argument("--steps", type=int, default=20_000)
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="start no training after this")
+    parser.add_argument("--seeds", type=int, help="how many, from 100 on")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--table", action="store_true", help="train nothing")
     arguments = parser.parse_args()
-    begun, rows = time.monotonic(), []
-    for data, name, options in choices(arguments.algorithm):
+    results, rows = Results(arguments.out, read_only=arguments.table), []
+    for data, name, usual, options in choices(arguments.algorithm):
         if arguments.data and data not in arguments.data:
             continue
-        out = arguments.folder / f"{arguments.algorithm}-{data}-{name}".replace(" ", "-").replace(",", "")
-        if not (out / "result.json").is_file():
-            if time.monotonic() - begun > 60 * arguments.minutes:
-                continue
-            screen.print(f"\n{out.name}")
-            about = {"steps": arguments.steps, "out": out, "resume": True, "callbacks": [TrainingBar()]}
-            waypost.train(arguments.algorithm, data, **about, **options)
-        result = read_result(out)
-        scores = [round(each["score"], 1) for each in result["per_seed"]]
-        rows.append([data, name, round(result["mean"]["score"], 1), *scores])
+        seeds = seeds_from(arguments.seeds or usual, 100)
+        planned = plan(arguments.algorithm, data, steps=arguments.steps, seeds=seeds, **options)
+        label = f"{arguments.algorithm}/{data}/{name}".replace(" ", "-").replace(",", "")
+        try:
+            run = results.run(planned, data, label, TrainingBar())
+        except NotTrained:
+            continue
+        scores = [round(each["score"], 1) for each in run.result["per_seed"]]
+        rows.append([data, name, round(run.result["mean"]["score"], 1), *scores])
     header = ["data", "choice", "mean score", "seeds from 100 on"]
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    with (RESULTS / f"{arguments.algorithm}.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([header, *rows])
-    print("| " + " | ".join(header) + " |\n" + "|---" * len(header) + "|")
-    for data, name, mean, *scores in rows:
-        print(f"| {data} | {name} | {mean} | {', '.join(map(str, scores))} |")
+    print(write_table(arguments.out / f"{arguments.algorithm}.csv", header, rows))
 
 
 if __name__ == "__main__":
     try:
         main()
-    except waypost.InterruptedRun:
-        screen.print("stopped and saved; the same command continues")
+    except KeyboardInterrupt:
+        screen.print("stopped; the same command goes on with the trainings that are not finished")

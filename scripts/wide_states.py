@@ -11,15 +11,16 @@ to results/wide-states.csv.
 from __future__ import annotations
 
 import argparse
-import csv
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import mujoco
 import numpy as np
+from tables import write_table
 
 import waypost
 from waypost.console.bar import TrainingBar
@@ -96,43 +97,42 @@ def padded(dataset: waypost.Dataset, pad: Pad) -> waypost.Dataset:
     )
 
 
+def arrivals(out: Path, dataset: Callable[[], waypost.Dataset], pad: Pad, steps: int, **options: Any) -> list[float]:
+    """The percentage of each seed's rollouts that arrive: of a finished run, or of one that is trained now."""
+    if not (out / "result.json").is_file():
+        screen.print(f"\n{out.name}")
+        waypost.train(
+            "waypoint",
+            dataset(),
+            env=lambda: Padded(pad),
+            preset="antmaze-medium-play",
+            rewards="goal",
+            steps=steps,
+            evaluation=Protocol(every=steps // 2, episodes=100, last=2),
+            out=out,
+            resume=True,
+            callbacks=[TrainingBar()],
+            **options,
+        )
+    return [round(100 * each["success_rate"], 1) for each in read_result(out)["per_seed"]]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--steps", type=int, default=20_000)
     parser.add_argument("--seeds", type=int, default=1)
     arguments = parser.parse_args()
-    rows = []
+    recorded, rows = waypost.load(DATA), []
     for form, make_pad in FORMS.items():
-        pad, dataset = make_pad(), None
+        pad = make_pad()
+        dataset = cache(partial(padded, recorded, pad))
         for space in SPACES:
             out = arguments.folder / f"{form}-{space}"
-            if not (out / "result.json").is_file():
-                screen.print(f"\n{out.name}")
-                dataset = dataset or padded(waypost.load(DATA), pad)
-                waypost.train(
-                    "waypoint",
-                    dataset,
-                    env=lambda: Padded(pad),  # noqa: B023 (it is used at once)
-                    preset="antmaze-medium-play",
-                    rewards="goal",
-                    waypoint=space,
-                    steps=arguments.steps,
-                    seeds=arguments.seeds,
-                    evaluation=Protocol(every=arguments.steps // 2, episodes=100, last=2),
-                    out=out,
-                    resume=True,
-                    callbacks=[TrainingBar()],
-                )
-            scores = [round(100 * each["success_rate"], 1) for each in read_result(out)["per_seed"]]
+            scores = arrivals(out, dataset, pad, arguments.steps, seeds=arguments.seeds, waypoint=space)
             columns = len(waypost.Policy.load(out).spec.observation_names)
             rows.append([form, columns, space, *scores])
-    header = ["form", "columns", "waypoints", "percent that arrive"]
-    with FILE.open("w", newline="") as file:
-        csv.writer(file).writerows([header, *rows])
-    print("| " + " | ".join(header) + " |\n" + "|---" * len(header) + "|")
-    for form, columns, space, *scores in rows:
-        print(f"| {form} | {columns} | {space} | {', '.join(map(str, scores))} |")
+    print(write_table(FILE, ["form", "columns", "waypoints", "percent that arrive"], rows))
 
 
 if __name__ == "__main__":
