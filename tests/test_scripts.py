@@ -7,15 +7,21 @@ from functools import cache
 from pathlib import Path
 
 import ant_failures as ants
+import choices
+import jax
+import learned_codes as codes
 import numpy as np
 import pytest
 import wide_states as wide
 from samples import TINY
+from tables import write_table
 
 import waypost
 from waypost.data import prepare, slow
 from waypost.envs.mazes import ANT_SCALE
 from waypost.recording.replicas import collect
+from waypost.studies.results import identity
+from waypost.training.plan import plan
 
 
 def ant(x: float, angle: float) -> np.ndarray:
@@ -91,3 +97,45 @@ def test_the_page_of_waypoint_has_the_scores_of_wide_states() -> None:
     assert len(rows) == len(wide.FORMS) * len(wide.SPACES)
     for (form, columns, *_, slow_score), (*_, score) in zip(rows[::2], rows[1::2], strict=True):
         assert f"| {form} | {columns} | {slow_score} | {score} |" in page
+
+
+@pytest.mark.parametrize("objective", ["actions", "time"])
+def test_the_losses_of_a_code_are_those_of_a_loop_over_rows(objective: codes.Objective) -> None:
+    """And time teaches the executor nothing."""
+    rng = np.random.default_rng(0)
+    s, reached, a = rng.normal(size=(6, 5)), rng.normal(size=(6, 5)), rng.normal(size=(6, 3))
+    coder = codes.Coder(5, 2, 3, jax.random.key(0))
+    here, there = np.asarray(coder.code(s)), np.asarray(coder.code(reached))
+    expected = []
+    for row in range(6):
+        if objective == "actions":
+            mean = np.asarray(coder.executor.mode(np.concatenate([s[row], there[row] - here[row]])[None]))[0]
+            expected.append((0.5 * (a[row] - mean) ** 2 + 0.5 * np.log(2 * np.pi)).sum())
+        else:
+            near = -((here[row] - there) ** 2).sum(axis=1)
+            expected.append(np.log(np.exp(near).sum()) - near[row])
+    loss, gradient = jax.value_and_grad(lambda it: it.loss(objective, s, reached, a))(coder)
+    assert loss == pytest.approx(np.mean(expected), rel=1e-5)
+    flows = [any(leaf.any() for leaf in jax.tree.leaves(part)) for part in (gradient.code, gradient.executor)]
+    assert flows == [True, objective == "actions"]
+
+
+def test_a_code_of_time_is_about_the_place_of_an_ant_and_one_of_actions_is_not() -> None:
+    explained = {
+        objective: codes.place_explained(walking(), codes.learned(walking(), objective, numbers=2, steps=200))
+        for objective in ("actions", "time")
+    }
+    assert explained["time"] > 0.5 > explained["actions"]
+
+
+@pytest.mark.parametrize("algorithm", ["por", "waypoint"])
+def test_each_choice_is_another_training(algorithm: str) -> None:
+    found = list(choices.choices(algorithm))
+    trainings = {identity(plan(algorithm, data, **options)) for data, _, _, options in found}
+    assert len(trainings) == len({(data, name) for data, name, *_ in found}) == len(found) > 10
+
+
+def test_a_table_is_a_file_and_text(tmp_path: Path) -> None:
+    text = write_table(tmp_path / "a.csv", ["name", "scores"], [["a, b", 1.5], ["c", 2, 3]])
+    assert (tmp_path / "a.csv").read_bytes() == b'name,scores\n"a, b",1.5\nc,2,3\n'
+    assert text.splitlines() == ["| name | scores |", "| --- | --- |", "| a, b | 1.5 |", "| c | 2, 3 |"]
