@@ -330,3 +330,20 @@ def test_asking_for_choices_alone_leaves_the_roles_open() -> None:
     assert Columns(actions=("a",)).roles
     data = waypost.load({"obs": np.arange(4.0), "action": np.arange(4.0)}, Columns(choices=4))
     assert (data.action_count, data.action_kind_declared) == (4, True)
+
+
+def test_a_pattern_takes_no_field_that_another_role_names(log: Path) -> None:
+    data = waypost.load(log, Columns(observations=("*",), actions=("push", "turn"), rewards="gain", episode="trip"))
+    assert data.observation_names == ("stamp", "x", "y", "gyro_1", "gyro_0", "fell")
+
+
+def test_a_reward_is_an_expression_in_python_too(log: Path) -> None:
+    data = waypost.load(log, MAPPING, reward="2 * y + 1")
+    assert data.rewards.tolist() == [7, 9, 1, 3, 5]
+    assert data.reading is not None
+    assert data.reading.pipeline.reward == "2 * y + 1"
+
+
+def test_what_a_log_lacks_is_said_with_a_way_out(log: Path) -> None:
+    with pytest.raises(WaypostError, match=r'has no rewards, .*--columns.rewards, or .*: --reward "'):
+        waypost.train("iql", log, columns=Columns(observations=("x", "y"), actions=("push",)), steps=1)

@@ -112,3 +112,30 @@ def test_columns_that_only_the_reward_needs_have_means_too() -> None:
     columns = Columns(observations=("x",), actions=("push",), rewards="gain")
     data = waypost.load(frame, columns, pipeline=Pipeline(missing=("goal=mean",), reward="x - goal"))
     assert data.rewards.tolist() == [-3, -4, -5]
+
+
+def test_a_number_that_means_missing_is_handled_as_an_empty_cell_is() -> None:
+    x = np.arange(40.0)
+    x[5] = -9999
+    assert read(x.tolist(), missing_values=("x=-9999",)).observations[5, 0] == 4
+    arrays = {"observations": x[:, None], "actions": np.zeros(40)}
+    assert waypost.load(arrays, pipeline=Pipeline(missing_values=("-9999",))).observations[5, 0] == 4
+
+
+@pytest.mark.parametrize(
+    "option", [{"missing_values": ("z=3",)}, {"missing": ("z=hold",)}, {"categories": ("z=one-hot",)}]
+)
+def test_a_column_that_is_not_there_is_named(option: dict[str, Any]) -> None:
+    with pytest.raises(WaypostError, match=r"--[a-z-]+ names 'z', and there is no such column; it has x, y, push"):
+        read([0, 1, 2], **option)
+
+
+def test_a_word_in_a_column_of_numbers_is_named_with_its_row() -> None:
+    frame = pd.DataFrame({"x": [*map(str, range(9)), "Bad Input"], "push": 1.0})
+    columns = Columns(observations=("x",), actions=("push",))
+    message = r"'x' holds text in 1 of 10 rows \(row 10: 'Bad Input'\), .* 'missing': --missing-values 'Bad Input'"
+    with pytest.raises(WaypostError, match=message):
+        waypost.load(frame, columns)
+    frame["x"] = ["auto", "hand"] * 5
+    with pytest.raises(WaypostError, match=r"'x' holds text, .*; --categories one-hot or ordinal"):
+        waypost.load(frame, columns)

@@ -64,13 +64,14 @@ def build(
         guessed.append(f"{dates[0]!r} holds time stamps: --columns.time {dates[0]} finds gaps and copies")
     if reward is not None:
         chosen.pop("rewards", None)
-    table = _gathered(source, chosen, name, pipeline, reward, columns.discrete)
+    _check_named([*source, *columns.discrete], pipeline, name)
+    table, emptied = _gathered(source, chosen, name, pipeline, reward, columns.discrete)
     if "next_valid" in known:
         flags = validation.flags(name, "next_valid", known.pop("next_valid"), len(table))
         table.marks["next_valid"] = flags
     table = _in_order(table.noting(*notes, *guessed), chosen)
     table = times.tidy(table, pipeline, chosen.get("rewards", ()))
-    kept = {field: missing.FEW if field in cells else "error" for field in table.columns}
+    kept = {field: missing.FEW if field in cells or field in emptied else "error" for field in table.columns}
     kept = {field: usual for field, usual in kept.items() if field not in _unfilled(chosen)}
     table = missing.filled(table, pipeline, kept, chosen["observations"])
     roles, names = _roles(table, chosen, pipeline, columns.discrete)
@@ -111,8 +112,8 @@ def _gathered(
     pipeline: Pipeline,
     reward: Reward | None,
     discrete: Sequence[str],
-) -> Table:
-    """The fields that are needed, as they are."""
+) -> tuple[Table, set[str]]:
+    """The fields that are needed, as they are; and those in which a value means 'missing'."""
     # What was asked for the choices of actions says nothing of other texts.
     asked = [entry for entry in pipeline.categories if entry.rpartition("=")[0] not in discrete]
     used = {field: role for role, fields in chosen.items() for field in fields}
@@ -120,6 +121,7 @@ def _gathered(
         more = _mentioned(source, reward, name) if isinstance(reward, Expression) else source
         used |= {field: REWARD for field in more if field not in used}
     arrays: dict[str, np.ndarray] = {}
+    emptied: set[str] = set()
     for field, role in used.items():
         values = np.asarray(source[field]())
         if role == REWARD and not isinstance(reward, Expression):
@@ -132,7 +134,9 @@ def _gathered(
             values = np.array(["" if value is None else str(value) for value in values], object)
         elif role not in ("episode", "time", REWARD):
             _numbers_or_text(name, field, role, values, bool(asked) or field in discrete)
-        arrays[field] = as_words(field, marked(field, values, pipeline), pipeline)
+        known = marked(field, values, pipeline)
+        emptied |= {field} if known is not values else set()
+        arrays[field] = as_words(field, known, pipeline)
     lengths = {role: sorted({len(arrays[field]) for field in fields}) for role, fields in chosen.items()}
     for role, found in lengths.items():
         if len(found) > 1:
@@ -140,7 +144,28 @@ def _gathered(
     rows = lengths["observations"][0]
     for field, values in arrays.items():
         validation.same_rows(name, used[field], values, rows)
-    return Table(name, arrays, np.zeros(rows, bool))
+    return Table(name, arrays, np.zeros(rows, bool)), emptied
+
+
+def _check_named(available: list[str], pipeline: Pipeline, name: str) -> None:
+    """Raise if an option of the pipeline names a column that is not there: it would do nothing."""
+    options = {
+        "missing_values": pipeline.missing_values,
+        "missing": pipeline.missing,
+        "categories": pipeline.categories,
+    }
+    for option, entries in options.items():
+        for column in filter(None, (entry.rpartition("=")[0] for entry in entries)):
+            if column not in available and not _matching(column, available):
+                raise WaypostError(
+                    f"{name}: --{option.replace('_', '-')} names {column!r}, and there is no such column; it has "
+                    f"{_listed(available)}"
+                )
+
+
+def _listed(available: list[str]) -> str:
+    names = [validation.printable(field[:80]) for field in available[:20]]
+    return (", ".join(names) or "nothing") + (", ..." if len(available) > 20 else "")
 
 
 def _mentioned(source: Fields, reward: Expression, name: str) -> list[str]:
@@ -149,8 +174,8 @@ def _mentioned(source: Fields, reward: Expression, name: str) -> list[str]:
     for word in reward.names:
         field = word if word in source else word.removeprefix("next_")
         if field not in source:
-            has = ", ".join(validation.printable(each[:80]) for each in list(source)[:20])
-            raise WaypostError(f"{name}: has no column {field!r}, which the reward {reward.text!r} needs; it has {has}")
+            needs = f"which the reward {reward.text!r} needs"
+            raise WaypostError(f"{name}: has no column {field!r}, {needs}; it has {_listed(list(source))}")
         found.append(field)
     return found
 
@@ -160,11 +185,33 @@ def _numbers_or_text(name: str, field: str, role: str, values: np.ndarray, asked
         encodes = role in ("observations", "actions", "next_observations") and is_text(values)
         if not encodes or not asked:
             found = "text" if values.dtype.kind in "USO" else values.dtype
+            strange = _strange(values) if is_text(values) and values.ndim == 1 else []
+            if strange:
+                word = validation.printable(str(values[strange[0]])[:40])
+                raise WaypostError(
+                    f"{name}: {field!r} holds text in {len(strange)} of {len(values)} rows (row {strange[0] + 1}: "
+                    f"{word!r}), for {role} numbers are needed; if it means 'missing': --missing-values {word!r}"
+                )
             way_out = "; --categories one-hot or ordinal makes numbers of it" if encodes else ""
             way_out = f"; --columns.discrete {field} takes it as a choice" if role == "actions" and encodes else way_out
             raise WaypostError(f"{name}: {field!r} holds {found}, for {role} numbers are needed{way_out}")
     if values.ndim > 2:
         raise WaypostError(f"{name}: {field!r} has shape {values.shape}; flatten each row to a vector")
+
+
+def _strange(values: np.ndarray) -> list[int]:
+    """The rows of a column that are no numbers, where most are; empty for a column of words."""
+    told = np.flatnonzero(~absent(values))
+    strange = [int(row) for row in told if not _is_number(values[row])]
+    return strange if len(strange) < len(told) / 2 else []
+
+
+def _is_number(word: Any) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 def _in_order(table: Table, chosen: dict[str, list[str]]) -> Table:
@@ -263,13 +310,16 @@ def infer_discrete(dataset: Dataset, integers: bool) -> Dataset:
 
 def choose(available: list[str], columns: Columns, name: str) -> tuple[dict[str, list[str]], list[str]]:
     """The fields of each role that has any, and what had to be guessed."""
-    names = [validation.printable(field[:80]) for field in available[:20]]
-    has = (", ".join(names) or "nothing") + (", ..." if len(available) > 20 else "")
+    has = _listed(available)
+    wanted = {role: [asked] if isinstance(asked := getattr(columns, role) or (), str) else [*asked] for role in USUAL}
     chosen: dict[str, list[str]] = {}
     for role in USUAL:
         asked = getattr(columns, role) or ()
-        for pattern in [asked] if isinstance(asked, str) else asked:
-            found = [pattern] if pattern in available else _matching(pattern, available)
+        # A pattern takes no field that another role names.
+        others = {field for other, fields in wanted.items() if other != role for field in fields}
+        free = [field for field in available if field not in others]
+        for pattern in wanted[role]:
+            found = [pattern] if pattern in available else _matching(pattern, free)
             if not found:
                 raise WaypostError(f"{name}: has no field {pattern!r} for {role}; it has {has}")
             chosen[role] = list(dict.fromkeys([*chosen.get(role, []), *found]))

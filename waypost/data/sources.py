@@ -65,7 +65,7 @@ def load(
     progress: Count | None = None,
     *,
     pipeline: Pipeline | None = None,
-    reward: Reward | None = None,
+    reward: Reward | str | None = None,
 ) -> Dataset:
     """Read data from a source and check them.
 
@@ -83,9 +83,9 @@ def load(
     - a mapping of arrays, a pandas or pyarrow table, or a `Dataset`
 
     `columns` gives fields their roles where their names do not. `pipeline` says how a log is read: missing values,
-    text, time stamps, history, a reward as an expression. `reward` is a function from the columns by name, with
-    `next_NAME` for the next row, to a reward for each row. `progress` is called with the number of recorded
-    transitions and their total while a replica is recorded.
+    text, time stamps, history. `reward` is an expression over columns ("-abs(temp - 60)"), or a function from the
+    columns by name, with `next_NAME` for the next row, to a reward for each row. `progress` is called with the number
+    of recorded transitions and their total while a replica is recorded.
 
     Raises `WaypostError` with one line if something is missing, damaged, NaN or infinite.
     """
@@ -98,11 +98,13 @@ def read(
     progress: Count | None = None,
     *,
     pipeline: Pipeline | None = None,
-    reward: Reward | None = None,
+    reward: Reward | str | None = None,
 ) -> Dataset:
     """What `load` reads, but NaN and infinities are still in it."""
     columns = conform(columns or Columns(), Columns, "columns")
     pipeline = with_choices(conform(pipeline or Pipeline(), Pipeline, "pipeline"), columns)
+    if isinstance(reward, str):
+        pipeline, reward = replace(pipeline, reward=reward), None
     if isinstance(source, list | tuple):
         source = joined(source)
     if isinstance(source, Dataset):

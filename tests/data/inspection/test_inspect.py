@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import waypost
 from waypost.data.dataset import Dataset
 from waypost.data.inspection import doubts, inspect
 from waypost.data.inspection.checks import TEXTS
@@ -184,7 +185,7 @@ def test_every_bad_number_is_an_error_with_its_rows_and_columns(value: float) ->
     assert "observations" in errors[0].text
     assert "(observation 3, observation 4)" in errors[0].text
     assert "(action 1)" in errors[1].text
-    assert str(errors[0]).endswith("remove or fix them (rows 17, 130)")
+    assert str(errors[0]).endswith("remove or fix them; for a table --missing does it (rows 17, 130)")
     assert str(errors[1]).endswith("(row 7)")
     assert str(errors[2]).endswith("(rows 2, 3, 5, 7, 11, ...)")
     with pytest.raises(WaypostError):
@@ -605,3 +606,11 @@ def test_the_gravest_comes_first_and_doubts_are_warnings_only() -> None:
     assert [finding.level for finding in found.findings] == ["error", "warning", "note"]
     assert found.verdict.endswith("1 error, 1 warning, 1 note")
     assert len(doubts(data(rewards=np.zeros(ROWS), next_valid=np.arange(ROWS) % 50 != 3))) == 1
+
+
+def test_an_action_among_the_observations_is_a_warning() -> None:
+    table = {name: np.random.default_rng(0).normal(size=60) for name in ("temp", "heat")}
+    for states, told in ((("temp", "heat"), True), (("temp",), False)):
+        log = waypost.load(table, waypost.Columns(observations=states, actions=("heat",)))
+        assert ("observed-actions" in {each.what for each in waypost.inspect(log).findings}) == told
+        assert any("actions are among the observations (heat)" in doubt for doubt in doubts(log)) == told

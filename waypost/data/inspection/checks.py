@@ -133,6 +133,13 @@ def _dead(data: Measurements) -> Iterator[Finding]:
             yield finding(what, len(dead), dead=len(dead), size=len(names), which=which)
 
 
+def _copied(data: Measurements) -> Iterator[Finding]:
+    """Actions that are observations too: a policy would only have to repeat what it reads."""
+    both = [name for name in data.dataset.action_names if name in data.dataset.observation_names]
+    if both:
+        yield finding("observed-actions", len(both), which=listed(both))
+
+
 def _scales(data: Measurements) -> Iterator[Finding]:
     size = np.maximum(*map(np.abs, data.ranges))
     large = np.flatnonzero(size > LARGE)
@@ -183,7 +190,7 @@ def _unknown(data: Measurements) -> Iterator[Finding]:
         yield finding("unknown-next-states", rows, "warning" if share >= 0.1 else "note", share=percent(share))
 
 
-QUICK = (_reader, _rewards, _outside, _discrete, _unused, _dead, _scales, _motion, _endings, _unknown)
+QUICK = (_reader, _rewards, _outside, _discrete, _unused, _dead, _copied, _scales, _motion, _endings, _unknown)
 """Checks that cost almost nothing."""
 
 
