@@ -190,3 +190,16 @@ def test_few_slow_directions_are_followed_far_ahead_if_rewards_depend_on_them() 
         assert look_ahead(data, std, 0.5) == expected
     assert look_ahead(data, std, 0.5, named=2) == (25, True)
     assert look_ahead(data, std, 0.5, named=20) == (5, True)
+
+
+@pytest.mark.parametrize("rows", [1_000, 10_000])
+def test_a_drift_is_found_however_finely_it_is_sampled(rows: int) -> None:
+    """One step of it is then far less than a standard deviation."""
+    time = np.arange(rows)
+    states = np.column_stack([time / rows, np.sin(0.9 * time), np.cos(2.0 * time), np.full(rows, 7.0)])
+    ends = time == rows - 1
+    data = Dataset.from_arrays(states, timeouts=ends, next_valid=~ends)
+    std = prepare.observation_scaling(data, True)["observation_std"]
+    directions, drifts = slow_directions(prepare.waypoints(data, HORIZON, HORIZON, 1.0), std, HORIZON, 0.5)
+    assert drifts == pytest.approx([HORIZON], rel=0.01)
+    assert abs(directions[0, 0]) > 0.99 * np.linalg.norm(directions)

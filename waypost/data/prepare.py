@@ -77,17 +77,9 @@ def goals(dataset: Dataset, horizon: int, discount: float) -> Arrays:
     """
     if horizon == 1:
         return {"aimed": dataset.next_valid.astype(np.float32)}
-    rows = np.arange(len(dataset))
-    reached = np.minimum(rows + horizon - 1, dataset.last_row)
-    reached = np.where(dataset.next_valid[reached], reached, reached - 1)
-    aimed = reached >= rows
-    reached = np.maximum(reached, rows)
-    arrays = {"goals": dataset.next_observations[reached], "aimed": aimed.astype(np.float32)}
-    if dataset.rewards is not None:
-        arrays["goal_rewards"] = _earned(dataset.rewards, reached, discount).astype(np.float32)
-        left = discount ** (reached - rows + 1.0)
-        arrays["goal_discounts"] = np.where(dataset.terminals[reached], 0.0, left).astype(np.float32)
-    return arrays
+    arrays = _ahead(dataset, horizon, discount, dataset.next_valid, "goal", "ahead", "aimed")
+    goals = dataset.next_observations[np.arange(len(dataset)) + arrays.pop("ahead")]
+    return {"goals": goals, **arrays}
 
 
 def waypoints(dataset: Dataset, horizon: int, backup: int, discount: float) -> Arrays:

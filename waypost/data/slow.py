@@ -19,7 +19,7 @@ from waypost.types import Doubles
 MOST_ROWS = 200_000
 """Rows the covariances are computed from, evenly spread over the data."""
 RIDGE = 1e-6
-"""Share of a column's one-step variance that is added to it: a column may be constant."""
+"""Share of a column's one-step variance that is added to it, or the variance of a constant one: columns may repeat."""
 
 
 FAR, NEAR = 25, 5
@@ -120,7 +120,8 @@ def slow_directions(arrays: Arrays, std: np.ndarray, horizon: int, drift: float)
 
     near, far = covariance(following[rows]), covariance(following[rows + horizon - 1])
     # (C_k - ratio C_1) v = 0, by the square root of C_1.
-    root = np.linalg.cholesky(near + RIDGE * np.diag(np.maximum(np.diag(near), 1.0)))
+    own = np.diag(near)
+    root = np.linalg.cholesky(near + RIDGE * np.diag(np.where(own > 0, own, 1.0)))
     inverse = np.linalg.inv(root)
     ratios, vectors = np.linalg.eigh(inverse @ far @ inverse.T)
     drifts, directions = ratios[::-1] / horizon, inverse.T @ vectors[:, ::-1]
