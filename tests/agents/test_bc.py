@@ -12,12 +12,16 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from oracles import COUNT, HIGH, LOW, ROWS, choosing_walks, numbers, walks
+from oracles import COUNT, HIGH, LOW, ROWS, check_step, choosing_walks, numbers, same, walks
+from samples import walk
 
-from waypost.agents.bc import BC, Config, State
+import waypost
+from waypost.agents.bc import BC, Config, State, TopBC
 from waypost.data.dataset import Dataset
+from waypost.data.rewards import learning_rewards
 from waypost.errors import WaypostError
 from waypost.training.loop import Learner
+from waypost.training.plan import plan
 
 KEY = jax.random.key(7)
 SMALL: dict[str, Any] = {"hidden": (8,), "learning_rate": 0.01, "top": 0.5}
@@ -37,11 +41,6 @@ def learned(config: Config, data: Dataset, updates: int = 3) -> State:
     return state
 
 
-def same(one: Any, other: Any) -> bool:
-    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
-    return all(np.array_equal(a, b) for a, b in pairs)
-
-
 @pytest.mark.parametrize("scaled", [True, False])
 def test_the_policy_takes_an_adam_step_down_minus_the_likelihood_of_the_actions(scaled: bool) -> None:
     config, data = replace(TINY, observation_scaling=scaled), walks()
@@ -49,16 +48,12 @@ def test_the_policy_takes_an_adam_step_down_minus_the_likelihood_of_the_actions(
     after, metrics = compiled.update(algorithm, 0, state, batch, KEY)
     seen, actions = (np.asarray(x, np.float64) for x in (data.observations, data.actions))
     inputs = (seen - seen.mean(0)) / seen.std(0) if scaled else seen
-    before = numbers(state.agent.policy)
 
     def loss(net: Any) -> float:
         return -oracles.log_density(net, inputs, 2 * (actions - LOW) / (HIGH - LOW) - 1).mean()
 
-    slopes = oracles.gradient(loss, before)
-    steps = [new - old for new, old in zip(*map(jax.tree.leaves, (numbers(after.agent.policy), before)), strict=True)]
-    assert np.isclose(metrics["policy_loss"], loss(before), rtol=1e-5)
-    assert oracles.agree(oracles.adam_gradient(after.optimiser), slopes, 1e-5)
-    assert oracles.is_adams_first_step(steps, slopes, 0.01)
+    nets = state.agent.policy, after.agent.policy
+    check_step(loss, metrics["policy_loss"], *nets, after.optimiser, 0.01, 1e-5)
 
 
 def test_learning_changes_the_policy_and_no_scaling() -> None:
@@ -110,16 +105,13 @@ def test_the_policy_takes_an_adam_step_down_minus_the_likelihood_of_the_choices(
     algorithm, batch, state = begin(TINY, data)
     after, metrics = compiled.update(algorithm, 0, state, batch, KEY)
     seen = data.observations.astype(np.float64)
-    before, taken = numbers(state.agent.policy), data.actions[:, 0].astype(int)
+    taken = data.actions[:, 0].astype(int)
 
     def loss(net: Any) -> float:
         return -oracles.log_probability(net, (seen - seen.mean(0)) / seen.std(0), taken).mean()
 
-    slopes = oracles.gradient(loss, before)
-    steps = [new - old for new, old in zip(*map(jax.tree.leaves, (numbers(after.agent.policy), before)), strict=True)]
-    assert np.isclose(metrics["policy_loss"], loss(before), rtol=1e-5)
-    assert oracles.agree(oracles.adam_gradient(after.optimiser), slopes, 1e-5)
-    assert oracles.is_adams_first_step(steps, slopes, 0.01)
+    nets = state.agent.policy, after.agent.policy
+    check_step(loss, metrics["policy_loss"], *nets, after.optimiser, 0.01, 1e-5)
 
 
 def test_among_discrete_actions_it_takes_the_likeliest() -> None:
@@ -128,7 +120,7 @@ def test_among_discrete_actions_it_takes_the_likeliest() -> None:
     seen = data.observations.astype(np.float64)
     logits = oracles.mlp(numbers(agent.policy.logits), (seen - seen.mean(0)) / seen.std(0))
     assert logits.shape == (ROWS, COUNT)
-    actions, memory = agent.act(data.observations)
+    actions, memory = compiled.act(agent, data.observations, ())
     assert memory == ()
     assert actions.shape == (ROWS,)
     assert jnp.issubdtype(actions.dtype, jnp.integer)
@@ -144,20 +136,14 @@ def test_it_acts_with_the_mean_in_the_datas_own_units() -> None:
     broad = eqx.tree_at(lambda agent: agent.policy.log_std, agent, jnp.full(2, 2.0))
     seen = data.observations.astype(np.float64)
     mean = oracles.mlp(numbers(agent.policy.mean), (seen - seen.mean(0)) / seen.std(0))
-    actions, memory = agent.act(data.observations)
+    actions, memory = compiled.act(agent, data.observations, ())
     assert memory == ()
     assert np.allclose(actions, np.clip(mean, -1, 1) * [1.5, 2.5] + [-0.5, 2.5], atol=1e-4)
-    assert np.array_equal(actions, broad.act(data.observations)[0])
+    assert np.array_equal(actions, compiled.act(broad, data.observations, ())[0])
 
 
-def test_actions_never_leave_their_bounds() -> None:
-    agent = learned(TINY, walks(), updates=0).agent
-    wild = replace(agent, policy=jax.tree.map(lambda leaf: 100 * leaf, agent.policy))
-    actions = np.asarray(wild.act(walks().observations)[0])
-    assert (actions >= LOW).all()
-    assert (actions <= HIGH).all()
-    assert (actions == LOW).any()
-    assert (actions == HIGH).any()
+def test_actions_never_leave_their_bounds_and_reach_both() -> None:
+    oracles.check_bounds(learned(TINY, walks(), updates=0).agent, lambda agent: agent.policy)
 
 
 # -- settings ------------------------------------------------------------------------------------------------
@@ -186,10 +172,7 @@ def test_there_is_one_stage_as_long_as_the_run() -> None:
 
 def test_the_step_size_falls_along_a_cosine_to_zero_at_the_end_of_the_run() -> None:
     algorithm, _, _ = begin(TINY, walks(), steps=10)
-    state, sizes = algorithm.optimiser.init(jnp.zeros(1)), []
-    for _ in range(11):
-        step, state = algorithm.optimiser.update(jnp.ones(1), state, jnp.zeros(1))
-        sizes.append(-float(step[0]))
+    sizes = oracles.step_sizes(algorithm.optimiser, 11)
     assert np.allclose(sizes, 0.01 * (1 + np.cos(np.pi * np.arange(11) / 10)) / 2, rtol=1e-4, atol=1e-8)
     assert sizes[-2] > 0
     assert sizes[-1] == 0
@@ -209,3 +192,29 @@ def test_it_reproduces_what_the_data_did() -> None:
     learner.advance(learner.algorithm.stages[0], 500)
     chosen = jax.jit(lambda agent: agent.act(data.observations)[0])(learner.agents[0])
     assert np.allclose(chosen[:, 0], actions, atol=0.2)
+
+
+def test_the_best_episodes_of_a_goal_task_are_those_that_arrive() -> None:
+    """With r - 1 they would be the shortest ones, wherever they lead."""
+    lengths, arrives = np.array([30] * 18 + [90, 60]), np.array([False] * 18 + [True, True])
+    ends = np.cumsum(lengths) - 1
+    states = np.repeat(np.arange(20.0), lengths)[:, None]
+    last = np.isin(np.arange(len(states)), ends)
+    rewards = last & np.repeat(arrives, lengths)
+    log = Dataset.from_arrays(
+        states, actions=np.zeros((len(states), 1)), rewards=rewards, terminals=rewards, timeouts=last & ~rewards
+    ).named("maze", task="four-rooms")
+    planned = plan("bc10", log)
+    assert (planned.rewards, plan("bc", log).rewards) == ("recorded", "goal")
+    chosen, _ = TopBC.prepare(planned.config, learning_rewards(log, planned.convention, 0.99))
+    assert set(chosen["observations"][:, 0]) == {18.0, 19.0}
+    chosen, _ = TopBC.prepare(planned.config, learning_rewards(log, "goal", 0.99))
+    assert not set(chosen["observations"][:, 0]) & {18.0, 19.0}
+
+
+def test_rewards_nobody_reads_cannot_stand_in_the_way() -> None:
+    """All returns are the same, so there is no range to scale them by."""
+    log = walk().with_rewards(np.zeros(len(walk())))
+    waypost.train("bc", log, steps=2, rewards="return-range", hidden=(8,), batch_size=8)
+    with pytest.raises(WaypostError, match="'return-range' cannot scale"):
+        waypost.train("bc10", log, steps=2, rewards="return-range", hidden=(8,), batch_size=8)

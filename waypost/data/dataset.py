@@ -16,6 +16,7 @@ from waypost.data.facts import in_short
 from waypost.data.pipeline import Reading
 from waypost.data.validation import ActionKind, Choices
 from waypost.errors import WaypostError
+from waypost.schema import shown
 from waypost.summaries import Summarised, Summary
 from waypost.types import Flags, Floats, Labels
 
@@ -253,7 +254,9 @@ class Dataset(Summarised):
         """The column, or an error that says it is missing."""
         values = getattr(self, column)
         if values is None:
-            raise WaypostError(f"{self.name}: has no {column}, which this needs")
+            hint = f"name their columns with --columns.{column}"
+            hint += ', or write them as an expression: --reward "-abs(temp - 60)"' if column == "rewards" else ""
+            raise WaypostError(f"{self.name}: has no {column}, which this needs; {hint}")
         return values
 
     def fingerprint(self) -> str:
@@ -281,6 +284,10 @@ class Dataset(Summarised):
         since nobody moves on from there; those after it begin a new episode.
         """
         labels = label(self.observations, self.actions, self.next_observations)
+        if not isinstance(labels, Labels):
+            raise WaypostError(
+                f"{self.name}: label must return waypost.Labels(rewards, terminals), got {shown(labels)}"
+            )
         terminals = np.asarray(labels.terminals, bool)
         validation.same_rows(self.name, "terminals of the relabelling", terminals, len(self))
         relabelled = replace(self.with_rewards(labels.rewards), terminals=terminals, ends=self.ends | terminals)
@@ -298,9 +305,12 @@ class Dataset(Summarised):
         return replace(cut, **{name: values[rows] for name, values in cut.columns.items()})._frozen()
 
     def top(self, share: float) -> Dataset:
-        """The best episodes by undiscounted return: that share of them, at least one; the earlier wins a tie."""
+        """The best episodes by undiscounted return: that share of them, at least one.
+
+        Of equal ones the shorter is better, as if discounted; then the earlier.
+        """
         validation.share(self.name, "the share of episodes", share)
-        best = np.argsort(-self.episode_returns, kind="stable")
+        best = np.lexsort((self.episode_lengths, -self.episode_returns))
         return self.keep(np.isin(self.episode_of, best[: max(1, round(share * len(best)))]))
 
     def slice(self, start: float, stop: float) -> Dataset:
@@ -386,5 +396,6 @@ class Dataset(Summarised):
 def moments(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation per column; a column that never changes is left unscaled."""
     values = values.astype(np.float64)
-    std = values.std(axis=0)
-    return values.mean(axis=0), np.where(std > 1e-6, std, 1.0)
+    std, size = values.std(axis=0), np.abs(values).max(axis=0)
+    # Of a constant, sums and 32-bit numbers leave rounding errors of this order.
+    return values.mean(axis=0), np.where(std > 1e-7 * size, std, 1.0)
