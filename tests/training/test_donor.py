@@ -66,6 +66,15 @@ def test_settings_are_those_of_the_run_and_updates_a_fifth(old: Path) -> None:
     assert plan("bc", walk(), init=old / "run", preset="none").config.hidden == (256, 256)
 
 
+def test_phases_keep_their_shares(tmp_path: Path) -> None:
+    """Otherwise a warm-up could take all of the updates that follow."""
+    options: dict[str, Any] = {"critic_hidden": (8,), "policy_hidden": (8,), "batch_size": 8, "preset": "none"}
+    waypost.train("cql", walk(), out=tmp_path / "run", steps=40, cloning_steps=11, env="none", **options)
+    planned = plan("cql", walk(), init=tmp_path / "run")
+    assert (planned.steps, planned.config.cloning_steps) == (8, 3)
+    assert plan("cql", walk(), init=tmp_path / "run", cloning_steps=0).config.cloning_steps == 0
+
+
 def test_a_command_learns_on_from_there(old: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     line = ["train", "bc", "--data", old / "old.npz", "--init", old / "run", "--out", tmp_path / "new"]
     with pytest.raises(SystemExit) as stop:
@@ -78,11 +87,12 @@ def test_a_command_learns_on_from_there(old: Path, tmp_path: Path, capfd: pytest
     assert 0.0 < run.result["warm_start"]["changed"] < 0.1, "a few updates leave it near to where it was"
 
 
-def test_joint_training_of_por_continues_with_all_parts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["por", "waypoint"])
+def test_joint_training_continues_with_all_parts(name: str, tmp_path: Path) -> None:
     waypost.save(walk(), tmp_path / "log.npz")
     options: dict[str, Any] = {**TINY, "preset": "none", "steps": 10}
-    before = waypost.train("por", tmp_path / "log.npz", out=tmp_path / "run", **options)
-    run = waypost.train("por", walk(seed=1), init=tmp_path / "run", **STILL, **options)
+    before = waypost.train(name, tmp_path / "log.npz", out=tmp_path / "run", **options)
+    run = waypost.train(name, walk(seed=1), init=tmp_path / "run", **STILL, **options)
     assert same(run.policy.agent, before.policy.agent)
     assert run.result["warm_start"]["changed"] == 0.0
 

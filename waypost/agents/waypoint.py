@@ -48,6 +48,7 @@ from waypost.agents.settings import AT_LEAST_0, Rule
 from waypost.agents.space import Form, Space, space_of
 from waypost.data import prepare, slow
 from waypost.data.dataset import Dataset
+from waypost.errors import WaypostError
 
 
 @dataclass(frozen=True)
@@ -239,6 +240,10 @@ class Waypoint(Algorithm):
         """Transitions, and how many steps ahead of each the waypoint and V's next state are."""
         prepare.check_columns(dataset, "executor_inputs", config.executor_inputs)
         prepare.check_columns(dataset, "waypoint_columns", config.waypoint_columns)
+        if config.waypoint_columns and config.waypoint != "slow":
+            raise WaypostError(
+                f"waypoint_columns needs waypoint 'slow', got {config.waypoint!r}: all columns count there"
+            )
         arrays = prepare.waypoints(dataset, config.horizon, config.backup or config.horizon, config.discount)
         if config.training != "guide":
             arrays["actions"] = dataset.require("actions")

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from waypost.agents.agent import Agent, Algorithm, Spec
+from waypost.agents.agent import Algorithm, Spec
 from waypost.data.large import obtain
 from waypost.data.stream import sample
 from waypost.errors import WaypostError
@@ -104,7 +104,7 @@ def kept_behaviour(planned: Plan[Any], policy: Policy, note: Callable[[str], Non
     """
     before, old = load_policies(str(planned.init))[0], read_plan(Path(str(planned.init)))
     found: dict[str, Any] = {"run": str(planned.init)}
-    if type(policy.agent).start is not Agent.start:
+    if policy.agent.remembers:
         return found
     try:
         dataset, _ = obtain(old.data, old.columns, "auto", lambda: None, pipeline=old.pipeline)

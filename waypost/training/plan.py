@@ -88,9 +88,9 @@ class Plan(Generic[Config]):
 
     @property
     def convention(self) -> Convention:
-        """The reward convention; a plan made by `plan` always has one."""
+        """The reward convention; a plan made by `plan` always has one. It is idle where rewards are not needed."""
         assert self.rewards != "task"
-        return self.rewards
+        return self.rewards if "rewards" in find_entry(self.algorithm).needs else "recorded"
 
     def to_json(self) -> dict[str, Any]:
         return json.loads(json.dumps(asdict(self)))
@@ -158,6 +158,8 @@ def _of_run(
     if before.algorithm != algorithm:
         return usual
     kept = {each.name: getattr(before.config, each.name) for each in fields(before.config) if each.name != "training"}
+    # Phases keep their shares: without this, one that warms up could take all of the new training.
+    kept |= {name: -(-count // CONTINUED) for name, count in kept.items() if name.endswith("_steps")}
     return before.preset, max(1, before.steps // CONTINUED), {**usual[2], **kept}
 
 
