@@ -12,17 +12,20 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
+import pandas as pd
 import pytest
 from samples import walk
 from shipped import a_run, policy
 from test_every import data
 
 import waypost
+from waypost import Columns, Pipeline
 from waypost.agents import ALGORITHMS
 from waypost.cli import main
 from waypost.errors import WaypostError
 from waypost.shipping import export as exporting, numpy_policy
 from waypost.shipping.graph import Graph
+from waypost.shipping.recorded import recorded
 from waypost.training.plan import plan
 
 KINDS = [(name, False) for name, each in ALGORITHMS.items() if each.continuous]
@@ -204,3 +207,43 @@ def test_the_script_acts_on_one_observation_or_a_batch(tmp_path: Path) -> None:
     copy, rows = numpy_policy.Policy(tmp_path / "arm.npz"), data("por").observations[:4]
     np.testing.assert_allclose(copy.act(rows), policy().act(rows), atol=1e-5)
     np.testing.assert_allclose(copy.act(rows[0]), policy().act(rows[0]), atol=1e-5)
+
+
+LOG = "temp,mode,heat\n" + "".join(
+    f"{-9999 if i == 7 else i},{'auto' if i % 3 else 'hand'},{i % 2}.5\n" for i in range(30)
+)
+
+
+@pytest.fixture(scope="module")
+def log_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose data need a pipeline: a number means 'missing', and a column holds text."""
+    folder = tmp_path_factory.mktemp("log")
+    (folder / "log.csv").write_text(LOG)
+    how = Columns(observations=("temp", "mode"), actions=("heat",))
+    pipeline = Pipeline(missing_values=("temp=-9999",), categories=("one-hot",))
+    log = waypost.load(folder / "log.csv", how, pipeline=pipeline)
+    options: dict[str, Any] = {"hidden": (8,), "batch_size": 8, "steps": 2, "columns": how, "pipeline": pipeline}
+    waypost.train("bc", folder / "log.csv", out=folder / "run", env="none", **options)
+    assert log.observation_names == ("temp", "mode=auto", "mode=hand")
+    return folder
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_data_are_read_as_the_run_read_them(given: bool, log_run: Path) -> None:
+    """Without its pipeline, a marker of missing values would be a recorded number."""
+    policy, data = waypost.Policy.load(log_run / "run"), log_run / "log.csv" if given else None
+    known = recorded(log_run / "run", data, policy, 100, np.random.default_rng(0))
+    assert (known.note, known.names) == ("", ("temp", "mode=auto", "mode=hand"))
+    assert known.observations.shape == (30, 3)
+    assert known.observations[:, 0].min() == 0
+
+
+def test_data_of_other_columns_are_refused(log_run: Path, tmp_path: Path) -> None:
+    policy = waypost.Policy.load(log_run / "run")
+    frame = {name: np.zeros(9) for name in ("cold", "mode=auto", "mode=hand")}
+    other = waypost.load(pd.DataFrame(frame), Columns(observations=tuple(frame)))
+    with pytest.raises(WaypostError, match="column 1 of observations is 'cold', the agent's is 'temp'"):
+        recorded(None, other, policy, 100, np.random.default_rng(0))
+    (tmp_path / "std.csv").write_text("obs_0,obs_1\n1,2\n")
+    with pytest.raises(WaypostError, match="has no field 'temp' for observations"):
+        waypost.export(log_run / "run", tmp_path / "policy.npz", data=tmp_path / "std.csv")

@@ -59,7 +59,7 @@ def export(
     keep_programs()
     policy, folder = chosen(subject, seed)
     generator = np.random.default_rng(0)
-    known = recorded(folder, data, policy.spec, OBSERVATIONS // 2, generator)
+    known = recorded(folder, data, policy, OBSERVATIONS // 2, generator)
     graph = trace(policy.agent, policy.spec.observation_size)
     about = metadata(policy, graph, known)
     content = onnx_file.model_bytes(graph, about) if kind == "onnx" else numpy_bytes(graph, about)

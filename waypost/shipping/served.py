@@ -105,7 +105,7 @@ def load_served(run: Path, seed: int | None = None, data: Any = None) -> Served:
             f"{run}: a {policy.algorithm} agent has memory, and a service cannot tell which request belongs to which "
             "episode; use `waypost export`, which writes the memory as inputs and outputs"
         )
-    known = recorded(folder, data, policy.spec, REFERENCE, generator)
+    known = recorded(folder, data, policy, REFERENCE, generator)
     graph = trace(policy.agent, size)
     about = metadata(policy, graph, known)
     copy = answering(model_bytes(graph, about))
