@@ -168,3 +168,9 @@ def test_only_the_last_stage_counts() -> None:
         assert not stalled.wants_stop()
     stalled.logged(5, [{"stage": "policy", "held_out_q_loss": 4.0}])
     assert stalled.wants_stop() == "held_out_q_loss was best at step 4, 4; 1 row without a better one"
+
+
+def test_too_few_to_be_judged_by_are_mentioned(data: Dataset, caplog: pytest.LogCaptureFixture) -> None:
+    few = data.keep(data.episode_of < 20)
+    waypost.train("bc", few, steps=2, hold_out=0.1, progress=False, **OPTIONS)
+    assert "only 2 episodes are held out; `waypost judge` needs 5" in caplog.text

@@ -45,7 +45,7 @@ from waypost.training.records import read_config
 from waypost.training.runs import Run, last_evaluations, load_run, result
 from waypost.training.shown import Shown, reward_scale, some_episodes
 from waypost.training.state import identity, load_state, save_state
-from waypost.training.validation import Best, HeldOut, Stalled, split
+from waypost.training.validation import FEWEST_EPISODES, Best, HeldOut, Stalled, split
 
 CHECKPOINT_SECONDS = 30.0
 """A checkpoint is written at every evaluation and stage end, and at least this often."""
@@ -168,6 +168,9 @@ class _Training:
         config = self.plan.config
         dataset, held = split(dataset, self.plan.hold_out, self.streamed)
         self.held_out = None if held is None else chosen.prepare(config, held)[0]
+        if held is not None and (count := len(held.episode_starts)) < FEWEST_EPISODES:
+            few = f"{count} episode{'s are' if count > 1 else ' is'} held out"
+            self.callback.note(f"warning: only {few}; `waypost judge` needs {FEWEST_EPISODES}: use a larger --hold-out")
         self.shown: Shown | None = None
         if self.task is None:
             seen = held or (sample(dataset) if self.streamed else dataset)

@@ -24,6 +24,10 @@ BEST = "best"
 """The folder of the best agents in a run directory."""
 
 
+FEWEST_EPISODES = 5
+"""Held-out episodes from which on `waypost judge` can say how sure it is."""
+
+
 def split(dataset: Dataset, share: float, streamed: bool) -> tuple[Dataset, Dataset | None]:
     """The data to learn from and the held-out data: the same episodes for every training on these data."""
     if not share:

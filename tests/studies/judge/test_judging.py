@@ -170,3 +170,20 @@ def test_more_rows_than_asked_for_are_drawn_as_whole_episodes(data: Dataset) -> 
     assert np.isin(some.episode_lengths, data.episode_lengths).all()
     assert (some.observations[some.episode_starts].argmax(axis=1) == chain.START).all()
     assert _some(data, len(data), 0) is data
+
+
+def test_episodes_that_a_run_learned_from_are_told(data: Dataset, tmp_path: Path) -> None:
+    some = data.keep(data.episode_of < 20)
+    waypost.train("bc", some, out=tmp_path / "run", steps=2, hidden=(8,), batch_size=8)
+    fast = {**FAST, "steps": 20, "horizon": 0}
+    for episodes, seen in ((some, True), (data.keep(data.episode_of >= 180), False)):
+        found = judge(tmp_path / "run", episodes, **fast)
+        assert any("learned from these episodes" in note for note in notes(found)) == seen
+
+
+def test_what_cannot_be_judged_is_named(data: Dataset) -> None:
+    with pytest.raises(WaypostError, match="must be run directories, runs or policies, got 5"):
+        judge([chain.policy(0, data), 5], data)
+    run = waypost.train("bc", data, steps=2, hidden=(8,), batch_size=8, hold_out=0.1)
+    with pytest.raises(WaypostError, match=r"cannot be read again .*in Python: data="):
+        judge(run)

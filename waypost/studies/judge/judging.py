@@ -17,7 +17,7 @@ from waypost.data.roles import Columns
 from waypost.data.sources import load
 from waypost.envs.tasks import task as find_task
 from waypost.errors import WaypostError
-from waypost.schema import conform
+from waypost.schema import conform, shown
 from waypost.studies.judge.bias import Bias, bias
 from waypost.studies.judge.evaluators import Evaluation, evaluate, q_of
 from waypost.studies.judge.imagined import Plant, imagine, learn, model_updates
@@ -31,14 +31,13 @@ from waypost.training.policy import Policy, load_policies
 from waypost.training.records import read_config
 from waypost.training.replay import candidate
 from waypost.training.runs import Run
-from waypost.training.validation import BEST
+from waypost.training.validation import BEST, FEWEST_EPISODES
 from waypost.types import Count, Doubles, Floats
 
-FEWEST_EPISODES = 5
-"""Fewer cannot be resampled to any purpose."""
 LEAST = {"members": 5, "horizon": 0}
 MOST = {"members": 100, "steps": 10_000_000, "rows": 10_000_000, "horizon": 10_000}
 USUAL_DISCOUNT = 0.99
+SEEN = "it learned from these episodes, so its value is probably too high; judge it by others"
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +90,9 @@ def judge(
     keep_programs()
     found = named(subjects)
     config = Config(discount=_discount(found) if discount is None else discount, hidden=tuple(hidden))
-    dataset = _some(_data(found, data, columns or Columns(), pipeline or Pipeline()), rows, seed)
+    whole = _data(found, data, columns or Columns(), pipeline or Pipeline())
+    seen = set() if data is None else _seen(found, whole)
+    dataset = _some(whole, rows, seed)
     _check(dataset, found)
     candidates, refused = _candidates(found, dataset)
     near, clones = Neighbourhood(dataset, seed), clone(dataset, min(steps, 3_000), seed)
@@ -137,6 +138,7 @@ def judge(
                 curve=evaluation.curves[:, place],
             )
         )
+    judged = [replace(each, note=each.note or SEEN) if each.name in seen else each for each in judged]
     first = dataset.episode_starts
     return Judgement(
         data=dataset.name,
@@ -177,6 +179,9 @@ def named(subjects: str | Path | Run | Policy | Sequence[str | Path | Run | Poli
     several = [subjects] if isinstance(subjects, str | Path | Run | Policy) else list(subjects)
     if not several:
         raise WaypostError("nothing to judge: name one or more run directories")
+    strange = [each for each in several if not isinstance(each, str | Path | Run | Policy)]
+    if strange:
+        raise WaypostError(f"what is judged must be run directories, runs or policies, got {shown(strange[0])}")
     folders = [Path(each) for each in several if isinstance(each, str | Path)]
     shared = len({_label(folder) for folder in folders}) < len(folders)
     found: list[Subject] = []
@@ -230,12 +235,24 @@ def _held_out(found: Sequence[Subject]) -> Dataset:
     told = {(each.data, each.hold_out, each.columns, replace(each.pipeline, learned=None)) for each in plans if each}
     if len(told) > 1:
         raise WaypostError("the runs learned from different data or held out different shares; name others with --data")
-    dataset = load(first.data, first.columns, pipeline=first.pipeline)
+    try:
+        dataset = load(first.data, first.columns, pipeline=first.pipeline)
+    except WaypostError as error:
+        raise WaypostError(
+            f"the data the runs learned from cannot be read again ({error}); name episodes they did not learn from, "
+            "with --data (in Python: data=...)"
+        ) from None
     for each in found:
         if each.run is not None and read_config(_home(each.run)).get("fingerprint") != dataset.fingerprint():
             raise WaypostError(f"{first.data}: has changed since {each.run} learned from it; name others with --data")
     held = dataset.split(first.hold_out)[1]
     return held.named(f"{dataset.name}, {first.hold_out:.0%} held out")
+
+
+def _seen(found: Sequence[Subject], dataset: Dataset) -> set[str]:
+    """The policies that learned from the very rows they are to be judged by."""
+    own = dataset.fingerprint()
+    return {each.name for each in found if each.run and read_config(_home(each.run)).get("fingerprint") == own}
 
 
 def _label(folder: Path) -> str:
@@ -264,7 +281,10 @@ def _check(dataset: Dataset, found: Sequence[Subject]) -> None:
         dataset.require(column)
     if len(dataset.episode_starts) < FEWEST_EPISODES:
         episodes = f"{dataset.name}: {len(dataset.episode_starts)} episodes"
-        raise WaypostError(f"{episodes}; at least {FEWEST_EPISODES} are needed to say how sure a judgement is")
+        raise WaypostError(
+            f"{episodes}; at least {FEWEST_EPISODES} are needed to say how sure a judgement is: name more with --data, "
+            "or train with a larger --hold-out"
+        )
     if not (dataset.next_valid | dataset.terminals).any():
         raise WaypostError(f"{dataset.name}: no row has a known next state: store next_observations")
     sizes = (dataset.observation_size, dataset.action_size, dataset.action_choices or dataset.action_count)

@@ -9,9 +9,10 @@ from typing import Any
 from waypost.data.sources import load
 from waypost.errors import WaypostError
 from waypost.studies.judge.judgement import CANNOT_TELL
-from waypost.studies.judge.judging import FEWEST_EPISODES, judge
+from waypost.studies.judge.judging import judge
 from waypost.training.plan import Plan
 from waypost.training.runs import Run
+from waypost.training.validation import FEWEST_EPISODES
 
 VALUE = "value"
 """The measure: the discounted value of the start states."""
