@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
-from samples import walk
+from samples import TINY, walk
 
 import waypost
 from waypost.errors import WaypostError
@@ -52,6 +53,7 @@ def test_train_takes_what_a_plan_has() -> None:
         ({"env": "four-roms"}, "did you mean four-rooms?"),
         ({"config": 3}, "config must be a waypost.agents.por.Config, got 3"),
         ({"callbacks": [print]}, "callbacks must be instances of waypost.Callback"),
+        ({"callbacks": print}, "callbacks must be instances of waypost.Callback"),
         ({"pipeline": "x", "reward": len}, "pipeline must be a table of names and values, got 'x'"),
     ],
 )
@@ -125,3 +127,32 @@ def test_workers_write_the_pages_of_their_runs(tmp_path: Path, monkeypatch: pyte
         with pytest.raises(WaypostError, match="enough"):
             waypost.compare("t-maze", out=tmp_path, runner=waypost.OnRay(3), progress=progress)
     assert [(each.workers, each.watcher.__name__) for each in used] == [(3, "RunPage")] * 2
+
+
+def test_what_is_no_run_no_data_and_no_reward_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("x\n1\n")
+    run = waypost.train("por", walk(), steps=2, out=tmp_path / "run", **TINY)
+    bare = waypost.train("por", walk(), steps=2, **TINY)
+    attempts: list[tuple[Any, str]] = [
+        (
+            lambda: waypost.compare(walk(), ["bc"], out=tmp_path / "c"),
+            "compare needs names or files of data, got a Dataset",
+        ),
+        (lambda: waypost.adapt(bare), "this run is in memory only; train it with out=FOLDER"),
+        (lambda: waypost.adapt(5), "a run must be a waypost.Run or its directory, got 5"),
+        (lambda: waypost.adapt(run, walk(), reward=5), "a reward must be a function, its name or an expression, got 5"),
+        (lambda: waypost.diagnose(5), "a run must be a waypost.Run or its directory, got 5"),
+        (lambda: run.policy.save(tmp_path / "log.csv"), "log.csv: is a file; a policy needs a folder of its own"),
+        (lambda: walk().relabel(lambda *_: 3), "label must return waypost.Labels(rewards, terminals), got 3"),
+    ]
+    for attempt, message in attempts:
+        with pytest.raises(WaypostError, match=re.escape(message)):
+            attempt()
+
+
+def test_a_run_is_diagnosed_as_its_directory_is(tmp_path: Path) -> None:
+    waypost.save(walk(), tmp_path / "log.npz")
+    run = waypost.train("por", tmp_path / "log.npz", steps=2, out=tmp_path / "run", **TINY)
+    ones, others = (waypost.diagnose(each, states=20, neighbours=3).measures for each in (run, tmp_path / "run"))
+    assert ones.keys() == others.keys()
+    assert all((ones[name] == others[name]).all() for name in ones)

@@ -44,7 +44,7 @@ def train(
     env: str | Factory | None = None,
     columns: Columns | None = None,
     pipeline: Pipeline | None = None,
-    reward: Reward | None = None,
+    reward: Reward | str | None = None,
     rewards: Convention | Literal["task"] | None = None,
     preset: str | None = None,
     config: Any = None,
@@ -117,8 +117,13 @@ def compare(
     callbacks: Sequence[Callback] = (),
     progress: bool = True,
 ) -> Comparison:
+    several = [data] if isinstance(data, str | Path) else data
+    if not isinstance(several, Sequence) or not all(isinstance(each, str | Path) for each in several):
+        raise WaypostError(
+            f"compare needs names or files of data, got a {type(data).__name__}; write it to a file with waypost.save"
+        )
     found = comparison.compare(
-        [data] if isinstance(data, str | Path) else data,
+        several,
         algorithms,
         out=out,
         env=env,
@@ -154,7 +159,7 @@ def sweep(
 
 
 def adapt(
-    run: str | Path,
+    run: str | Path | Run,
     data: Any = None,
     *,
     reward: str | Callable[..., Any] | None = None,
@@ -204,10 +209,11 @@ def _with_pages(runner: Runner, progress: bool) -> Runner:
 
 
 def _watching(progress: bool, callbacks: Sequence[Callback]) -> Callback:
-    for each in callbacks:
+    several = list(callbacks) if isinstance(callbacks, Iterable) else [callbacks]
+    for each in several:
         if not isinstance(each, Callback):
             raise WaypostError(f"callbacks must be instances of waypost.Callback, got {shown(each)}")
-    return Callbacks(watcher(progress), *callbacks)
+    return Callbacks(watcher(progress), *several)
 
 
 _BAR = """

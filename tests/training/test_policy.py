@@ -217,3 +217,12 @@ def test_an_action_is_told_in_the_words_of_the_log() -> None:
     assert gears.action(np.float32([0.5, 1.0])) == {"gear": 0.5, "heater": 1.0}
     with pytest.raises(WaypostError, match=r"gear must be one of 0.5, 10, got 0"):
         gears.action([0.0, 1.0])
+
+
+def test_a_run_that_is_not_finished_is_told_from_a_folder_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    with pytest.raises(WaypostError, match=r"has no policy.json"):
+        Policy.load(tmp_path / "run")
+    (tmp_path / "run" / "config.json").write_text("{}")
+    with pytest.raises(WaypostError, match="the run is not finished; continue it"):
+        Policy.load(tmp_path / "run")

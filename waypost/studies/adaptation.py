@@ -22,11 +22,12 @@ from waypost.data.roles import Columns
 from waypost.data.sources import load, recorded_task
 from waypost.envs.tasks import Factory, task as find_task
 from waypost.errors import WaypostError
+from waypost.schema import shown
 from waypost.training.callbacks import Callback
 from waypost.training.plan import plan, read_plan
 from waypost.training.policy import Policy
 from waypost.training.records import read_result
-from waypost.training.runs import Run
+from waypost.training.runs import Run, directory_of
 from waypost.training.trainer import execute
 from waypost.types import Convention
 
@@ -54,7 +55,7 @@ class Adaptation:
 
 
 def adapt(
-    run: str | Path,
+    run: str | Path | Run,
     data: Any = None,
     *,
     reward: str | Callable[..., Any] | None = None,
@@ -71,7 +72,7 @@ def adapt(
 ) -> Adaptation:
     """Train value and guide of a run again, for a new reward or with other data; the executor is the first seed's.
 
-    run       directory of a run of por or waypoint that has an executor
+    run       a run of por or waypoint that has an executor, or its directory
     data      by default the run's own; new data need no actions (`a+b` joins sets)
     reward    "FILE.py:FUNCTION", "MODULE:FUNCTION" or a function: (observations, actions, next_observations) ->
               `waypost.Labels` with the rewards and terminals of the new task; or an expression over columns
@@ -80,7 +81,8 @@ def adapt(
     rewards   convention; by default the run's, or that of the data's task if it is another one
     steps, seeds, settings    by default the run's
     """
-    before, donor = read_plan(Path(run)), Policy.load(run)
+    run = directory_of(run)
+    before, donor = read_plan(run), Policy.load(run)
     if not isinstance(donor.agent, GuidedAgent) or donor.agent.executor is None:
         raise WaypostError(f"{run}: has no executor to keep; give a run of por or waypoint that trained one")
     how = Reading(before.columns, before.pipeline)
@@ -113,14 +115,17 @@ def adapt(
         **settings,
     )
     outcome = execute(planned, dataset, out, resume, callback)
-    finished = (Path(run) / "result.json").is_file()
-    seconds_before = read_result(Path(run))["seconds"] if finished else None
+    finished = (run / "result.json").is_file()
+    seconds_before = read_result(run)["seconds"] if finished else None
     return Adaptation(outcome, outcome.result["seconds"], seconds_before)
 
 
 def _rewarded(dataset: Dataset, reward: str | Callable[..., Any]) -> Dataset:
     """The data with the new reward; they no longer belong to a known task."""
-    function, name = (_function(reward), reward) if isinstance(reward, str) else (reward, reward.__name__)
+    if not isinstance(reward, str) and not callable(reward):
+        raise WaypostError(f"a reward must be a function, its name or an expression, got {shown(reward)}")
+    function = _function(reward) if isinstance(reward, str) else reward
+    name = reward if isinstance(reward, str) else getattr(reward, "__name__", type(reward).__name__)
     try:
         labelled = dataset.relabel(function)
     except WaypostError:

@@ -46,6 +46,7 @@ from waypost.schema import conform
 from waypost.studies.findings import Diagnosis
 from waypost.training.plan import read_plan
 from waypost.training.policy import Policy, load_policies
+from waypost.training.runs import Run, directory_of
 from waypost.types import Convention
 
 Floats = np.ndarray
@@ -54,7 +55,7 @@ MOST = {"states": 100_000, "neighbours": 1_000, "reference": 1_000_000}
 
 
 def diagnose(
-    subject: str | Path | Policy,
+    subject: str | Path | Run | Policy,
     data: Any = None,
     *,
     rewards: Convention | None = None,
@@ -67,7 +68,7 @@ def diagnose(
 ) -> Diagnosis:
     """Measure the terms of Theorem 1 for an agent with a guide (por or waypoint) on its data.
 
-    subject     a run directory, whose data and reward convention are used by default, or a policy
+    subject     a run or its directory, whose data and reward convention are used by default, or a policy
     data        what to measure on: a name, a file, a Dataset
     columns, pipeline    how to read it; they override how the agent's own data were read
     rewards     the convention V was trained with; by default the run's, for a policy the rewards as they are
@@ -81,7 +82,11 @@ def diagnose(
     if isinstance(subject, Policy):
         policy, how = subject, subject.reading or Reading()
     else:
-        policy, planned = load_policies(subject)[0], read_plan(Path(subject))
+        if isinstance(subject, Run):
+            policy, planned = subject.policies[0], subject.plan
+        else:
+            folder = directory_of(subject)
+            policy, planned = load_policies(folder)[0], read_plan(folder)
         how = Reading(planned.columns, planned.pipeline)
         data = planned.data if data is None else data
         rewards = rewards or planned.convention

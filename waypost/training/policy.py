@@ -28,12 +28,18 @@ from waypost.summaries import Summarised, Summary
 from waypost.training.checkpoint import flatten, unflatten
 from waypost.training.memory import check_room
 from waypost.training.plan import check_seeds
-from waypost.training.records import read_record
+from waypost.training.records import UNFINISHED, read_record
 
 LARGEST_HEADER = 1 << 20
 """The most bytes of a safetensors header, which lists an agent's arrays."""
 _KINDS = {"float32": "F32", "int32": "I32", "uint32": "U32", "bool": "BOOL"}
 """How safetensors names the types of an agent's arrays."""
+_ASK: dict[str, Any] = {
+    "act": jax.jit(lambda agent, rows, memory: agent.act(rows, memory)),
+    "value": jax.jit(lambda agent, rows, _: (agent.value(rows),)),
+    "guide": jax.jit(lambda agent, rows, _: (agent.guide(rows),)),
+}
+"""What an agent can be asked, as programs that all policies of a kind share."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,7 +118,7 @@ class Policy(Summarised):
     def act_with_memory(self, observations: ArrayLike, memory: Memory) -> tuple[np.ndarray, Memory]:
         """Actions for a batch of observations, and the memory for the next step."""
         rows = self._rows(observations, self.spec.observation_size // self.spec.history)[0]
-        actions, memory = self._functions["act"](self.actor, rows, memory)
+        actions, memory = _ASK["act"](self.actor, rows, memory)
         return np.asarray(actions), memory
 
     def receive(self, memory: Memory, rewards: ArrayLike) -> Memory:
@@ -121,16 +127,8 @@ class Policy(Summarised):
 
     def _ask(self, what: str, observations: ArrayLike) -> np.ndarray:
         rows, single = self._rows(observations, self.spec.observation_size)
-        answer = np.asarray(self._functions[what](self.agent, rows, ())[0])
+        answer = np.asarray(_ASK[what](self.agent, rows, ())[0])
         return answer[0] if single else answer
-
-    @cached_property
-    def _functions(self) -> dict[str, Any]:
-        return {
-            "act": jax.jit(lambda agent, rows, memory: agent.act(rows, memory)),
-            "value": jax.jit(lambda agent, rows, _: (agent.value(rows),)),
-            "guide": jax.jit(lambda agent, rows, _: (agent.guide(rows),)),
-        }
 
     def _numbers(self, observations: Any) -> np.ndarray:
         """Observations as an array; rows with column names are read by name, if the agent knows names."""
@@ -194,6 +192,8 @@ class Policy(Summarised):
 def save_policies(policies: list[Policy], folder: str | Path) -> Path:
     """Save the policies of one run: one safetensors file per seed, and `policy.json` with the rest."""
     folder, first = Path(folder), policies[0]
+    if folder.is_file():
+        raise WaypostError(f"{folder}: is a file; a policy needs a folder of its own")
     for policy in policies:
         write_arrays(folder / f"seed-{policy.seed}.safetensors", flatten(policy.agent, "agent"))
     record: dict[str, Any] = {
@@ -228,10 +228,13 @@ def load_policies(folder: str | Path) -> list[Policy]:
     The folder may come from anyone: policy.json is compared with the headers of the files before any array is read.
     """
     folder = Path(folder)
+    unfinished = (folder / "config.json").is_file() and not (folder / "policy").is_dir()
     if (folder / "policy").is_dir():
         folder = folder / "policy"
     place = folder / "policy.json"
     if not place.is_file():
+        if unfinished:
+            raise WaypostError(f"{folder}: {UNFINISHED}")
         raise WaypostError(f"{folder}: has no policy.json; give a run directory or its policy folder")
     record = read_record(place, Record)
     try:

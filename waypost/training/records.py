@@ -10,6 +10,8 @@ from waypost.errors import WaypostError
 from waypost.files import reading
 from waypost.schema import conform
 
+UNFINISHED = "the run is not finished; continue it with `waypost train ... --resume`"
+
 LARGEST = 64 << 20
 """The most bytes of a record; a run of thousands of seeds has a hundredth of it."""
 

@@ -32,7 +32,7 @@ from waypost.training.compilation import keep_programs
 from waypost.training.evaluation import MEASURES, rollouts
 from waypost.training.plan import Plan, read_plan
 from waypost.training.policy import Policy, load_policies
-from waypost.training.records import read_config, read_result
+from waypost.training.records import UNFINISHED, read_config, read_result
 from waypost.training.shown import Shown
 from waypost.training.state import identity, load_tables
 from waypost.types import Count
@@ -88,12 +88,23 @@ write_page: Callable[[Run, Path], Path] = _no_page
 """Writes the page of a run. Set by `waypost.report`, a layer to the right of this one."""
 
 
+def directory_of(run: str | Path | Run) -> Path:
+    """Where a run lies."""
+    if isinstance(run, str | Path):
+        return Path(run)
+    if not isinstance(run, Run):
+        raise WaypostError(f"a run must be a waypost.Run or its directory, got {shown(run)}")
+    if run.directory is None:
+        raise WaypostError("this run is in memory only; train it with out=FOLDER, so that it can be read again")
+    return run.directory
+
+
 def load_run(directory: str | Path) -> Run:
     """A finished run from its directory."""
     directory = Path(directory)
     planned = read_plan(directory)
     if not (directory / "result.json").is_file():
-        raise WaypostError(f"{directory}: the run is not finished; continue it with `waypost train ... --resume`")
+        raise WaypostError(f"{directory}: {UNFINISHED}")
     tables = load_tables(directory, identity(read_config(directory)))
     outcome = read_result(directory)
     return Run(planned, outcome, load_policies(directory), tables["metrics"], tables["evaluations"], directory)

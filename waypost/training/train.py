@@ -30,7 +30,7 @@ def train(
     data        a name, a file, a folder, a table or arrays in memory, or a Dataset: see `waypost.load`
     columns     a `Columns`: which fields of the data play which role, if their names do not tell
     pipeline    a `Pipeline`: missing values, text, time stamps, history, a reward as an expression
-    reward      a function from the columns by name to a reward for each row, see `waypost.load`
+    reward      an expression over columns, or a function from them to a reward for each row: see `waypost.load`
     env         the task to evaluate on, or a function that makes an environment; by default the data's own,
                 "none" for no simulator
     rewards     "task" (as the task says), "recorded", "goal", "centred-goal", "return-range" or "standard"
