@@ -75,6 +75,8 @@ def test_the_preset_is_the_ground_and_options_lie_on_top(capfd: pytest.CaptureFi
     assert (code, "already finished" in err) == (0, True)
     code, _, err = call(capfd, "train", "por", "--out", tmp_path / "run", "--resume", "--tau", 0.6)
     assert (code, "config.tau = 0.8, got 0.6" in err.replace("\n", " ")) == (2, True)
+    code, _, err = call(capfd, "train", "bc", "--out", tmp_path / "run", "--resume")
+    assert (code, "was started with algorithm = 'por', got 'bc'" in err.replace("\n", " ")) == (2, True)
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -190,7 +192,9 @@ def test_bad_files_are_named_before_any_work(
     assert [path.name for path in tmp_path.iterdir()] == ["log.npz"]
 
 
+@pytest.mark.slow
 def test_the_readme_example_runs_as_written(tmp_path: Path) -> None:
+    """In a fresh interpreter; tests/docs runs the same words in its own."""
     readme = (Path(__file__).parents[2] / "README.md").read_text()
     example = re.search(r"```python\n(.*?)```", readme, re.DOTALL)
     assert example is not None

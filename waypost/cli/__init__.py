@@ -141,6 +141,9 @@ def _train(algorithm: str, arguments: list[str]) -> int:
     place = options.Place()
     if start.resume and (out / "config.json").is_file():
         ground = read_plan(out)
+        if ground.algorithm != algorithm:
+            was = f"was started with algorithm = {ground.algorithm!r}, got {algorithm!r}"
+            raise WaypostError(f"{out}: {was}; use the same or another --out")
         place = options.Place(seeds=len(ground.seeds), first_seed=ground.seeds[0])
     else:
         reading = vars(options.reading_of(start.columns_from))
