@@ -1,4 +1,4 @@
-"""First states, updates and actions as programs that the tests share.
+"""First states, updates, actions and values as programs that the tests share.
 
 Step by step each operation would be compiled by itself, hundreds of them for one update.
 """
@@ -46,3 +46,6 @@ def _program(algorithm: Algorithm, stage: Stage | None, function: Callable[..., 
 @jax.jit
 def act(agent: Agent, observations: jax.Array, memory: Any) -> Any:
     return agent.act(observations, memory)
+
+
+value = jax.jit(lambda agent, observations: agent.value(observations))

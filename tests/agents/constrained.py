@@ -1,17 +1,25 @@
-"""What the tests of BCQ, BEAR and BRAC share: their building blocks once more, in float64 NumPy."""
+"""What the tests of BCQ, BEAR, BRAC, CQL and TD3+BC share.
+
+Building blocks once more, in float64 NumPy, what is asked of each, and their presets.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import compiled
 import jax
 import jax.numpy as jnp
 import numpy as np
-import oracles
-from oracles import HIGH, LOW, mlp, numbers
+from oracles import HIGH, LOW, ROWS, TERMINAL, TIMEOUT, mlp, same, walks
 
 from waypost.data.dataset import Dataset
+from waypost.envs.tasks import TASKS
+from waypost.training import presets
+
+KNOWN = ROWS - 1
+"""The row whose next state is unknown, and which is no terminal, is left out."""
 
 
 class Rows(NamedTuple):
@@ -97,30 +105,68 @@ def vae_loss(net: Any, table: Rows, noise: np.ndarray, kl_weight: float) -> floa
     return np.mean((decoded - table.actions) ** 2) + kl_weight * np.mean(kl)
 
 
-def check(
-    loss: Callable[[Any], float], reported: Any, before: Any, after: Any, optimiser: Any, rate: float, tolerance: float
-) -> None:
-    """A network took Adam's first step down this loss: its value, its gradient, the step."""
-    old, new = numbers(before), numbers(after)
-    assert np.isclose(float(reported), loss(old), rtol=tolerance)
-    slopes = oracles.gradient(loss, old)
-    assert oracles.agree(oracles.adam_gradient(optimiser), slopes, tolerance)
-    steps = [a - b for a, b in zip(*map(jax.tree.leaves, (new, old)), strict=True)]
-    assert oracles.is_adams_first_step(steps, slopes, rate)
+# -- what is asked of each ---------------------------------------------------------------------------------
 
 
-def moved_by(rate: float, before: Any, online: Any, after: Any) -> bool:
-    """Whether a target moved by its rate towards the network it follows."""
-    old, whole, new = (jax.tree.leaves(numbers(tree)) for tree in (before, online, after))
-    moves = [(n - o, rate * (w - o)) for o, w, n in zip(old, whole, new, strict=True)]
-    return oracles.agree([move for move, _ in moves], [expected for _, expected in moves], 1e-5)
+def parts(where: dict[str, Callable[[Any], Any]], state: Any) -> dict[str, Any]:
+    """Each network with its optimiser: Adam's first step shows only the sign of a gradient."""
+    return {name: (part(state), state.optimisers.get(name)) for name, part in where.items()}
 
 
-def same(one: Any, other: Any) -> bool:
-    """Equal to the last bit."""
-    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
-    return all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in pairs)
+def check_bootstrap(learned: Callable[[dict[str, jax.Array]], Any], batch: dict[str, jax.Array]) -> None:
+    """What is learned from a batch depends on the state after a timeout, and not on that after a terminal."""
+    assert len(batch["rewards"]) == KNOWN
+    for row, matters in ((TERMINAL, False), (TIMEOUT, True)):
+        following = batch["next_observations"].at[row].add(1.0)
+        assert same(learned(batch), learned({**batch, "next_observations": following})) is not matters
 
 
-def differing(one: dict[str, Any], other: dict[str, Any]) -> set[str]:
-    return {name for name in one if not same(one[name], other[name])}
+def reading_rewards(update: Callable[..., Any], state: Any, batch: dict[str, jax.Array]) -> list[bool]:
+    """Of three updates, after which the policy is another one if the rewards are others."""
+    other, found = {**batch, "rewards": batch["rewards"] + 5.0}, []
+    one, two = state, state
+    for _ in range(3):
+        one, two = update(one, batch), update(two, other)
+        found.append(not same(one.agent.policy, two.agent.policy))
+    return found
+
+
+def check_company(agent: Any, tolerance: float) -> None:
+    """It acts alike every time, and whatever rows are beside."""
+    states = walks().observations
+    whole, again, backwards = (compiled.act(agent, each, ())[0] for each in (states, states, states[::-1]))
+    assert np.array_equal(whole, again)
+    assert np.allclose(whole[::-1], backwards, atol=tolerance)
+
+
+# -- presets -----------------------------------------------------------------------------------------------
+
+LOCOMOTION = [
+    f"{body}-{data}"
+    for body in ("halfcheetah", "hopper", "walker2d")
+    for data in ("medium", "medium-replay", "medium-expert")
+]
+MAZES = [name for name in TASKS if name.startswith("antmaze")]
+
+
+def preset(algorithm: str, config_type: type, name: str) -> tuple[int | None, Any]:
+    """Its steps and its settings."""
+    _, steps, found = presets.find(algorithm, config_type, name, "")
+    return steps, config_type(**found)
+
+
+def presets_of(algorithm: str, config_type: type) -> dict[str, tuple[int | None, Any]]:
+    """All of them, of which the paper's are for all of its data sets."""
+    names = presets.presets(algorithm)
+    assert {name for name in names if name.startswith("paper/")} == {
+        name for name in presets.presets("por") if name.startswith("paper/") and "rooms" not in name
+    }
+    return {name: preset(algorithm, config_type, name) for name in names}
+
+
+def check_presets(algorithm: str, config_type: type) -> None:
+    """One for every data set of the paper, and a small one for the T-maze."""
+    assert set(presets.presets(algorithm)) == {"t-maze", *(f"paper/{name}" for name in LOCOMOTION + MAZES)}
+    steps, config = preset(algorithm, config_type, "t-maze")
+    assert (steps or 0) <= 6_000
+    assert config.critic_hidden == config.policy_hidden == (64, 64)

@@ -1,5 +1,7 @@
 """POR's equations once more, in float64 NumPy and straight from the paper, and data small enough to see through.
 
+Also what the tests of several algorithms compare and ask.
+
 Networks come in as the package's own modules with NumPy leaves; everything computed from them is written here.
 """
 
@@ -8,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import compiled
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -46,6 +50,13 @@ def walks(seed: int = 0, **changes: np.ndarray) -> Dataset:
     return Dataset.from_arrays(**columns | changes)
 
 
+def with_row(column: str, row: int, value: Any) -> Dataset:
+    """`walks` with one entry replaced."""
+    values = np.array(getattr(walks(), column))
+    values[row] = value
+    return walks(**{column: values})
+
+
 COUNT = 4
 
 
@@ -67,6 +78,11 @@ def redrawn(tree: Any, seed: int) -> Any:
     """The networks with all numbers drawn again, so that nothing here depends on how the package draws its own."""
     random = np.random.default_rng(seed)
     return jax.tree.map(lambda leaf: jnp.asarray(random.normal(0, 0.5, leaf.shape[::-1]).T, jnp.float32), tree)
+
+
+def shaken(state: Any, where: Callable[[Any], Any], seed: int = 9) -> Any:
+    """The state with the numbers of one part drawn again."""
+    return eqx.tree_at(where, state, redrawn(where(state), seed))
 
 
 def mlp(net: Any, x: np.ndarray) -> np.ndarray:
@@ -135,6 +151,68 @@ def agree(ours: list[np.ndarray], theirs: list[np.ndarray], tolerance: float) ->
     size = max(np.abs(array).max() for array in theirs)
     assert size > 0
     return all(np.abs(a - b).max() <= tolerance * size for a, b in zip(ours, theirs, strict=True))
+
+
+def check_step(
+    loss: Callable[[Any], float],
+    reported: Any,
+    before: Any,
+    after: Any,
+    optimiser: Any,
+    rate: float,
+    tolerance: float,
+    slope_tolerance: float | None = None,
+) -> None:
+    """A network took Adam's first step down this loss: its value, its gradient, the step."""
+    old, new = numbers(before), numbers(after)
+    assert np.isclose(float(reported), loss(old), rtol=tolerance)
+    slopes = gradient(loss, old)
+    assert agree(adam_gradient(optimiser), slopes, slope_tolerance or tolerance)
+    steps = [a - b for a, b in zip(*map(jax.tree.leaves, (new, old)), strict=True)]
+    assert is_adams_first_step(steps, slopes, rate)
+
+
+def moved_by(rate: float, before: Any, online: Any, after: Any) -> bool:
+    """Whether a target moved by its rate towards the network it follows."""
+    old, whole, new = (jax.tree.leaves(numbers(tree)) for tree in (before, online, after))
+    moves = [(n - o, rate * (w - o)) for o, w, n in zip(old, whole, new, strict=True)]
+    return agree([move for move, _ in moves], [expected for _, expected in moves], 1e-5)
+
+
+def step_sizes(optimiser: Any, steps: int) -> np.ndarray:
+    """Adam's step size over time: with a gradient that stays 1, every update is minus the rate."""
+    net, sizes = jnp.zeros(1), []
+    state = optimiser.init(net)
+    for _ in range(steps):
+        step, state = optimiser.update(jnp.ones(1), state, net)
+        sizes.append(-float(step[0]))
+    return np.array(sizes)
+
+
+# -- comparing and asking ----------------------------------------------------------------------------------
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal to the last bit, structure included."""
+    if jax.tree.structure(one) != jax.tree.structure(other):
+        return False
+    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    return all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in pairs)
+
+
+def differing(one: dict[str, Any], other: dict[str, Any]) -> set[str]:
+    return {name for name in one.keys() | other.keys() if not same(one.get(name), other.get(name))}
+
+
+def check_bounds(agent: Any, where: Callable[[Any], Any], memory: Any = ()) -> None:
+    """With one network a hundred times as large, actions reach both bounds, leave neither, and are always the same."""
+    wild = eqx.tree_at(where, agent, jax.tree.map(lambda leaf: 100 * leaf, where(agent)))
+    actions, again = (np.asarray(compiled.act(wild, walks().observations, memory)[0]) for _ in range(2))
+    assert np.array_equal(actions, again)
+    assert (actions >= LOW).all()
+    assert (actions <= HIGH).all()
+    assert (actions == LOW).any()
+    assert (actions == HIGH).any()
 
 
 # -- POR --------------------------------------------------------------------------------------------------

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import compiled
 import constrained
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from constrained import Rows, both, cautious, check, decoder, differing, moved_by, normal, pair, same
-from oracles import HIGH, LOW, ROWS, TERMINAL, TIMEOUT, numbers, redrawn, walks
+from constrained import KNOWN, Rows, both, cautious, decoder, normal, pair
+from oracles import HIGH, LOW, ROWS, check_bounds, check_step, differing, moved_by, numbers, same, shaken, walks
 
 from waypost.agents import ALGORITHMS
 from waypost.agents.agent import Spec
 from waypost.agents.bcq import BCQ, BCQAgent, Config, State
 from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
-from waypost.training import presets
 
 SMALL: dict[str, Any] = {
     "perturbation": 0.3,
@@ -53,8 +52,6 @@ CHANGES: dict[str, Any] = {
 KEY = jax.random.key(7)
 SCALING = {"observation_mean": np.zeros(3), "observation_std": np.ones(3)}
 LATENT = 4
-KNOWN = ROWS - 1
-"""The row whose next state is unknown, and which is no terminal, is left out."""
 WHERE = {
     "vae": lambda state: state.agent.vae,
     "value": lambda state: state.agent.action_value,
@@ -73,27 +70,21 @@ def begin(data: Dataset | None = None, **settings: Any) -> tuple[BCQ, dict[str, 
     algorithm = BCQ(config, spec, 3)
     state = compiled.blank(algorithm)
     for part, seed in SEEDS.items():
-        state = shake(state, part, seed)
+        state = shaken(state, WHERE[part], seed)
     return algorithm, constrained.columns(prepared), state
-
-
-def shake(state: State, part: str, seed: int = 9) -> State:
-    return eqx.tree_at(WHERE[part], state, redrawn(WHERE[part](state), seed))
 
 
 def update(algorithm: BCQ, state: State, batch: dict[str, jax.Array]) -> tuple[State, dict[str, Any]]:
     return compiled.update(algorithm, 0, state, batch, KEY)
 
 
-def settled(data: Dataset | None = None, **settings: Any) -> tuple[BCQ, dict[str, jax.Array], State]:
+def settled() -> tuple[BCQ, dict[str, jax.Array], State]:
     """The same after one update: Adam's first step has the sign of a gradient only, later ones show its size."""
-    algorithm, batch, state = begin(data, **settings)
+    algorithm, batch, state = begin()
     return algorithm, batch, update(algorithm, state, batch)[0]
 
 
-def parts(state: State) -> dict[str, Any]:
-    """Each network with its optimiser."""
-    return {name: (where(state), state.optimisers.get(name)) for name, where in WHERE.items()}
+parts = partial(constrained.parts, WHERE)
 
 
 # -- one update against NumPy ----------------------------------------------------------------------------
@@ -153,7 +144,7 @@ def test_every_part_takes_an_adam_step_down_its_loss(scaled: bool) -> None:
         "perturbation": oracle.perturbation_loss,
     }.items():
         nets = WHERE[part](state), WHERE[part](after)
-        check(loss, metrics[f"{part}_loss"], *nets, after.optimisers[part], 0.01, 2e-5)
+        check_step(loss, metrics[f"{part}_loss"], *nets, after.optimisers[part], 0.01, 2e-5)
     assert np.isclose(metrics["value"], both(oracle.before["value"], table.states, table.actions).mean(), rtol=1e-5)
     assert moved_by(0.3, state.target_value, after.agent.action_value, after.target_value)
     assert moved_by(0.3, state.target_perturbation, after.agent.perturbation, after.target_perturbation)
@@ -201,7 +192,7 @@ def test_a_perturbation_moves_actions_by_at_most_its_share_of_their_range() -> N
 )
 def test_a_part_depends_on_just_these(part: str, expected: set[str]) -> None:
     algorithm, batch, state = settled()
-    one, other = (update(algorithm, each, batch)[0] for each in (state, shake(state, part)))
+    one, other = (update(algorithm, each, batch)[0] for each in (state, shaken(state, WHERE[part])))
     assert differing(parts(one), parts(other)) - {part} == expected
 
 
@@ -211,9 +202,8 @@ def test_the_perturbation_follows_the_first_q_alone() -> None:
         (0, {"value", "target_value", "perturbation", "target_perturbation"}),
         (1, {"value", "target_value"}),
     ):
-        where = lambda s, head=head: s.agent.action_value.heads[head]
-        shaken = eqx.tree_at(where, state, redrawn(where(state), 9))
-        one, other = (update(algorithm, each, batch)[0] for each in (state, shaken))
+        moved = shaken(state, lambda s, head=head: s.agent.action_value.heads[head])
+        one, other = (update(algorithm, each, batch)[0] for each in (state, moved))
         assert differing(parts(one), parts(other)) == expected
 
 
@@ -238,15 +228,7 @@ def test_the_vae_reads_no_rewards(change: dict[str, Any], expected: set[str]) ->
 
 def test_a_timeout_bootstraps_and_a_terminal_does_not() -> None:
     algorithm, batch, state = settled()
-    assert len(batch["rewards"]) == KNOWN
-    for row, matters in ((TERMINAL, False), (TIMEOUT, True)):
-        following = np.array(batch["next_observations"])
-        following[row] += 1.0
-        states = [
-            update(algorithm, state, each)[0]
-            for each in (batch, {**batch, "next_observations": jnp.asarray(following)})
-        ]
-        assert (differing(*map(parts, states)) != set()) is matters
+    constrained.check_bootstrap(lambda rows: parts(update(algorithm, state, rows)[0]), batch)
 
 
 # -- acting ----------------------------------------------------------------------------------------------
@@ -264,26 +246,17 @@ def test_it_acts_with_the_best_by_the_first_q_of_what_it_generates() -> None:
     best = both(q, states, candidates)[0].argmax(axis=0)
     assert len(set(best)) > 2
     expected = candidates[best, np.arange(ROWS)]
-    actions, memory = agent.act(walks().observations)
+    actions, memory = compiled.act(agent, walks().observations, ())
     assert memory == ()
     assert np.allclose(actions, expected * [1.5, 2.5] + [-0.5, 2.5], atol=1e-4)
 
 
 def test_it_acts_alike_every_time_and_in_every_company() -> None:
-    agent, states = acting(), walks().observations
-    whole = agent.act(states)[0]
-    assert np.array_equal(whole, agent.act(states)[0])
-    assert np.allclose(whole[::-1], agent.act(states[::-1])[0], atol=1e-6)
+    constrained.check_company(acting(), 1e-6)
 
 
 def test_actions_never_leave_their_bounds_and_reach_both() -> None:
-    agent = acting()
-    wild = eqx.tree_at(lambda a: a.vae, agent, jax.tree.map(lambda leaf: 100 * leaf, agent.vae))
-    actions = np.asarray(wild.act(walks().observations)[0])
-    assert (actions >= LOW).all()
-    assert (actions <= HIGH).all()
-    assert (actions == LOW).any()
-    assert (actions == HIGH).any()
+    check_bounds(acting(), lambda agent: agent.vae)
 
 
 # -- settings --------------------------------------------------------------------------------------------
@@ -311,11 +284,5 @@ def test_a_setting_out_of_range_is_refused_by_name(name: str, value: Any) -> Non
 
 
 def test_presets_are_the_papers_data_sets_and_the_t_maze() -> None:
-    tables = presets.presets("bcq")
-    assert {name for name in tables if name.startswith("paper/")} == {
-        name for name in presets.presets("por") if name.startswith("paper/") and "rooms" not in name
-    }
-    for name in tables:
-        _, steps, found = presets.find("bcq", Config, name, "")
-        Config(**found)
+    for name, (steps, _) in constrained.presets_of("bcq", Config).items():
         assert steps == (1_000_000 if name.startswith("paper/") else 5_000)

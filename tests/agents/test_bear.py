@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import compiled
@@ -13,15 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from constrained import Rows, both, cautious, check, decoder, differing, moved_by, normal, same
-from oracles import HIGH, LOW, ROWS, TERMINAL, TIMEOUT, numbers, redrawn, walks
+from constrained import KNOWN, Rows, both, cautious, decoder, normal
+from oracles import HIGH, LOW, ROWS, check_bounds, check_step, differing, moved_by, numbers, same, shaken, walks
 
 from waypost.agents import ALGORITHMS, losses
 from waypost.agents.agent import Spec
 from waypost.agents.bear import BEAR, BEARAgent, Config, State
 from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
-from waypost.training import presets
 
 SMALL: dict[str, Any] = {
     "threshold": 0.4,
@@ -60,8 +60,6 @@ CHANGES: dict[str, Any] = {
 KEY = jax.random.key(7)
 SCALING = {"observation_mean": np.zeros(3), "observation_std": np.ones(3)}
 LATENT = 4
-KNOWN = ROWS - 1
-"""The row whose next state is unknown, and which is no terminal, is left out."""
 WHERE = {
     "vae": lambda state: state.vae,
     "value": lambda state: state.agent.action_value,
@@ -81,27 +79,21 @@ def begin(data: Dataset | None = None, step: int = 1, **settings: Any) -> tuple[
     algorithm = BEAR(config, spec, 3)
     state = compiled.blank(algorithm)._replace(step=jnp.asarray(step, jnp.int32))
     for part, seed in SEEDS.items():
-        state = shake(state, part, seed)
+        state = shaken(state, WHERE[part], seed)
     return algorithm, constrained.columns(prepared), state
-
-
-def shake(state: State, part: str, seed: int = 9) -> State:
-    return eqx.tree_at(WHERE[part], state, redrawn(WHERE[part](state), seed))
 
 
 def update(algorithm: BEAR, state: State, batch: dict[str, jax.Array]) -> tuple[State, dict[str, Any]]:
     return compiled.update(algorithm, 0, state, batch, KEY)
 
 
-def settled(data: Dataset | None = None, step: int = 1, **settings: Any) -> tuple[BEAR, dict[str, jax.Array], State]:
+def settled(step: int = 1) -> tuple[BEAR, dict[str, jax.Array], State]:
     """The same after one update: Adam's first step has the sign of a gradient only, later ones show its size."""
-    algorithm, batch, state = begin(data, step - 1, **settings)
+    algorithm, batch, state = begin(step=step - 1)
     return algorithm, batch, update(algorithm, state, batch)[0]
 
 
-def parts(state: State) -> dict[str, Any]:
-    """Each network with its optimiser."""
-    return {name: (where(state), state.optimisers.get(name)) for name, where in WHERE.items()}
+parts = partial(constrained.parts, WHERE)
 
 
 # -- one update against NumPy ----------------------------------------------------------------------------
@@ -183,7 +175,7 @@ def test_every_part_takes_an_adam_step_down_its_loss(step: int, settings: dict[s
 
     for part, loss in {"vae": oracle.vae_loss, "value": value_loss, "policy": oracle.policy_loss}.items():
         nets = WHERE[part](state), WHERE[part](after)
-        check(loss, metrics[f"{part}_loss"], *nets, after.optimisers[part], 0.01, 5e-5)
+        check_step(loss, metrics[f"{part}_loss"], *nets, after.optimisers[part], 0.01, 5e-5)
     multiplier = np.exp(oracle.before["multiplier"])
     assert np.isclose(metrics["mmd"], oracle.distance(start), rtol=1e-4)
     assert np.isclose(metrics["multiplier"], multiplier, rtol=1e-5)
@@ -266,13 +258,8 @@ def test_the_dual_variable_stops_at_its_bounds(threshold: float, bound: float) -
 
 def test_there_are_as_many_updates_without_q_as_the_warm_up_says() -> None:
     algorithm, batch, state = begin(step=0, warmup_steps=2)
-    other = {**batch, "rewards": batch["rewards"] + 5.0}
-    seen = []
-    one, two = state, state
-    for _ in range(3):
-        one, two = (update(algorithm, each, rows)[0] for each, rows in ((one, batch), (two, other)))
-        seen.append(same(one.agent.policy, two.agent.policy))
-    assert seen == [True, True, False]
+    learned = lambda *given: update(algorithm, *given)[0]
+    assert constrained.reading_rewards(learned, state, batch) == [False, False, True]
 
 
 # -- who learns from what ---------------------------------------------------------------------------------
@@ -293,16 +280,15 @@ def test_there_are_as_many_updates_without_q_as_the_warm_up_says() -> None:
 )
 def test_a_part_depends_on_just_these(part: str, step: int, expected: set[str]) -> None:
     algorithm, batch, state = settled(step=step)
-    one, other = (update(algorithm, each, batch)[0] for each in (state, shake(state, part)))
+    one, other = (update(algorithm, each, batch)[0] for each in (state, shaken(state, WHERE[part])))
     assert differing(parts(one), parts(other)) - {part} == expected
 
 
 def test_the_policy_follows_whichever_q_is_smaller() -> None:
     algorithm, batch, state = settled()
     for head in (0, 1):
-        where = lambda s, head=head: s.agent.action_value.heads[head]
-        shaken = eqx.tree_at(where, state, redrawn(where(state), 9))
-        one, other = (update(algorithm, each, batch)[0] for each in (state, shaken))
+        moved = shaken(state, lambda s, head=head: s.agent.action_value.heads[head])
+        one, other = (update(algorithm, each, batch)[0] for each in (state, moved))
         assert "policy" in differing(parts(one), parts(other))
 
 
@@ -323,15 +309,7 @@ def test_neither_the_vae_nor_the_dual_variable_reads_rewards(change: dict[str, A
 
 def test_a_timeout_bootstraps_and_a_terminal_does_not() -> None:
     algorithm, batch, state = settled()
-    assert len(batch["rewards"]) == KNOWN
-    for row, matters in ((TERMINAL, False), (TIMEOUT, True)):
-        following = np.array(batch["next_observations"])
-        following[row] += 1.0
-        states = [
-            update(algorithm, state, each)[0]
-            for each in (batch, {**batch, "next_observations": jnp.asarray(following)})
-        ]
-        assert (differing(*map(parts, states)) != set()) is matters
+    constrained.check_bootstrap(lambda rows: parts(update(algorithm, state, rows)[0]), batch)
 
 
 # -- acting ----------------------------------------------------------------------------------------------
@@ -347,26 +325,17 @@ def test_it_acts_with_the_best_of_its_samples_by_the_first_q() -> None:
     candidates = np.tanh(mean + std * normal(jax.random.key(0), (4, 1, 2)))
     best = both(numbers(agent.action_value), states, candidates)[0].argmax(axis=0)
     assert len(set(best)) > 1
-    actions, memory = agent.act(walks().observations)
+    actions, memory = compiled.act(agent, walks().observations, ())
     assert memory == ()
     assert np.allclose(actions, candidates[best, np.arange(ROWS)] * [1.5, 2.5] + [-0.5, 2.5], atol=1e-4)
 
 
 def test_it_acts_alike_every_time_and_in_every_company() -> None:
-    agent, states = acting(), walks().observations
-    whole = agent.act(states)[0]
-    assert np.array_equal(whole, agent.act(states)[0])
-    assert np.allclose(whole[::-1], agent.act(states[::-1])[0], atol=1e-6)
+    constrained.check_company(acting(), 1e-6)
 
 
 def test_actions_never_leave_their_bounds_and_reach_both() -> None:
-    agent = acting()
-    wild = eqx.tree_at(lambda a: a.policy, agent, jax.tree.map(lambda leaf: 100 * leaf, agent.policy))
-    actions = np.asarray(wild.act(walks().observations)[0])
-    assert (actions >= LOW).all()
-    assert (actions <= HIGH).all()
-    assert (actions == LOW).any()
-    assert (actions == HIGH).any()
+    check_bounds(acting(), lambda agent: agent.policy)
 
 
 # -- settings --------------------------------------------------------------------------------------------
@@ -396,13 +365,7 @@ def test_a_setting_out_of_range_is_refused_by_name(name: str, value: Any) -> Non
 
 
 def test_presets_are_the_papers_data_sets_and_the_t_maze() -> None:
-    tables = presets.presets("bear")
-    assert {name for name in tables if name.startswith("paper/")} == {
-        name for name in presets.presets("por") if name.startswith("paper/") and "rooms" not in name
-    }
-    for name in tables:
-        _, steps, found = presets.find("bear", Config, name, "")
-        config = Config(**found)
+    for name, (steps, config) in constrained.presets_of("bear", Config).items():
         if name.startswith("paper/"):
             assert steps == 1_000_000
             expected = ("laplacian", 10.0) if "hopper" in name else ("gaussian", 20.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import compiled
@@ -12,14 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from constrained import Rows, both, check, differing, moved_by, normal, normal_density, same
-from oracles import HIGH, LOW, ROWS, TERMINAL, TIMEOUT, numbers, redrawn, walks
+from constrained import KNOWN, Rows, both, normal, normal_density
+from oracles import HIGH, LOW, ROWS, check_bounds, check_step, differing, moved_by, numbers, same, shaken, walks
 
 from waypost.agents import ALGORITHMS
 from waypost.agents.brac import BRAC, Config, State
 from waypost.data.dataset import Dataset
 from waypost.errors import WaypostError
-from waypost.training import presets
 
 SMALL: dict[str, Any] = {
     "divergence_weight": 0.5,
@@ -51,8 +51,6 @@ CHANGES: dict[str, Any] = {
     "observation_scaling": True,
 }
 KEY = jax.random.key(7)
-KNOWN = ROWS - 1
-"""The row whose next state is unknown, and which is no terminal, is left out."""
 WHERE = {
     "behaviour": lambda state: state.behaviour,
     "entropy": lambda state: state.entropy_weight,
@@ -71,29 +69,23 @@ def begin(data: Dataset | None = None, step: int = 1, **settings: Any) -> tuple[
     algorithm = BRAC(config, spec, 3)
     state = compiled.blank(algorithm)._replace(step=jnp.asarray(step, jnp.int32))
     for part, seed in SEEDS.items():
-        state = shake(state, part, seed)
+        state = shaken(state, WHERE[part], seed)
     return algorithm, constrained.columns(prepared), state
-
-
-def shake(state: State, part: str, seed: int = 9) -> State:
-    return eqx.tree_at(WHERE[part], state, redrawn(WHERE[part](state), seed))
 
 
 def update(algorithm: BRAC, state: State, batch: dict[str, jax.Array], stage: int = 1) -> tuple[State, dict[str, Any]]:
     return compiled.update(algorithm, stage, state, batch, KEY)
 
 
-def settled(data: Dataset | None = None, step: int = 1, **settings: Any) -> tuple[BRAC, dict[str, jax.Array], State]:
+def settled(step: int = 1, **settings: Any) -> tuple[BRAC, dict[str, jax.Array], State]:
     """The same after one update: Adam's first step has the sign of a gradient only, later ones show its size."""
-    algorithm, batch, state = begin(data, step - 1, **settings)
+    algorithm, batch, state = begin(step=step - 1, **settings)
     for stage in (0, 1):
         state, _ = update(algorithm, state, batch, stage)
     return algorithm, batch, state
 
 
-def parts(state: State) -> dict[str, Any]:
-    """Each network with its optimiser."""
-    return {name: (where(state), state.optimisers.get(name)) for name, where in WHERE.items()}
+parts = partial(constrained.parts, WHERE)
 
 
 def gaussian(net: Any, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -126,7 +118,7 @@ def test_the_behaviour_takes_an_adam_step_towards_the_data_and_towards_entropy(w
         return -density(net, table.states, recorded).mean() - weight * entropy(net)
 
     nets = state.behaviour, after.behaviour
-    check(loss, metrics["behaviour_loss"], *nets, after.optimisers["behaviour"], 0.03, 5e-5)
+    check_step(loss, metrics["behaviour_loss"], *nets, after.optimisers["behaviour"], 0.03, 5e-5)
     before = entropy(numbers(state.behaviour))
     assert np.isclose(metrics["behaviour_entropy"], before, rtol=1e-4)
     # The weight falls while there is more entropy than -2, the negative number of actions, and never below 0.
@@ -217,9 +209,9 @@ def test_actor_and_critic_take_an_adam_step_down_their_losses(step: int, setting
     def value_loss(net: Any) -> float:
         return constrained.value_loss(net, table, targets)
 
-    check(value_loss, metrics["value_loss"], state.value, after.value, after.optimisers["value"], 0.02, 5e-5)
+    check_step(value_loss, metrics["value_loss"], state.value, after.value, after.optimisers["value"], 0.02, 5e-5)
     nets = state.agent.policy, after.agent.policy
-    check(oracle.policy_loss, metrics["policy_loss"], *nets, after.optimisers["policy"], 0.01, 5e-5)
+    check_step(oracle.policy_loss, metrics["policy_loss"], *nets, after.optimisers["policy"], 0.01, 5e-5)
     _, divergences = oracle.leave(oracle.before["policy"], table.states, oracle.policy_key)
     assert np.isclose(metrics["divergence"], divergences.mean(), rtol=1e-4)
     assert np.isclose(metrics["value"], both(oracle.before["value"], table.states, table.actions).mean(), rtol=1e-5)
@@ -263,7 +255,7 @@ def test_a_policy_at_the_bounds_still_feels_the_divergence() -> None:
 )
 def test_a_part_depends_on_just_these(part: str, step: int, settings: dict[str, Any], expected: set[str]) -> None:
     algorithm, batch, state = settled(step=step, **settings)
-    one, other = (update(algorithm, each, batch)[0] for each in (state, shake(state, part)))
+    one, other = (update(algorithm, each, batch)[0] for each in (state, shaken(state, WHERE[part])))
     assert differing(parts(one), parts(other)) - {part} == expected
 
 
@@ -290,26 +282,13 @@ def test_the_behaviour_reads_no_rewards(change: dict[str, Any], stage: int, expe
 
 def test_there_are_as_many_updates_without_q_as_the_warm_up_says() -> None:
     algorithm, batch, state = begin(step=0, warmup_steps=2)
-    other = {**batch, "rewards": batch["rewards"] + 5.0}
-    seen = []
-    one, two = state, state
-    for _ in range(3):
-        one, two = (update(algorithm, each, rows)[0] for each, rows in ((one, batch), (two, other)))
-        seen.append(same(one.agent.policy, two.agent.policy))
-    assert seen == [True, True, False]
+    learned = lambda *given: update(algorithm, *given)[0]
+    assert constrained.reading_rewards(learned, state, batch) == [False, False, True]
 
 
 def test_a_timeout_bootstraps_and_a_terminal_does_not() -> None:
     algorithm, batch, state = settled()
-    assert len(batch["rewards"]) == KNOWN
-    for row, matters in ((TERMINAL, False), (TIMEOUT, True)):
-        following = np.array(batch["next_observations"])
-        following[row] += 1.0
-        states = [
-            update(algorithm, state, each)[0]
-            for each in (batch, {**batch, "next_observations": jnp.asarray(following)})
-        ]
-        assert (differing(*map(parts, states)) != set()) is matters
+    constrained.check_bootstrap(lambda rows: parts(update(algorithm, state, rows)[0]), batch)
 
 
 # -- acting ----------------------------------------------------------------------------------------------
@@ -318,19 +297,13 @@ def test_a_timeout_bootstraps_and_a_terminal_does_not() -> None:
 def test_it_acts_with_the_tanh_of_the_mean() -> None:
     agent = begin()[2].agent
     mean, _ = gaussian(numbers(agent.policy), walks().observations.astype(np.float64))
-    actions, memory = agent.act(walks().observations)
+    actions, memory = compiled.act(agent, walks().observations, ())
     assert memory == ()
     assert np.allclose(actions, np.tanh(mean) * [1.5, 2.5] + [-0.5, 2.5], atol=1e-4)
 
 
 def test_actions_never_leave_their_bounds_and_reach_both() -> None:
-    agent = begin()[2].agent
-    wild = eqx.tree_at(lambda a: a.policy, agent, jax.tree.map(lambda leaf: 100 * leaf, agent.policy))
-    actions = np.asarray(wild.act(walks().observations)[0])
-    assert (actions >= LOW).all()
-    assert (actions <= HIGH).all()
-    assert (actions == LOW).any()
-    assert (actions == HIGH).any()
+    check_bounds(begin()[2].agent, lambda agent: agent.policy)
 
 
 # -- settings --------------------------------------------------------------------------------------------
@@ -357,12 +330,6 @@ def test_a_setting_out_of_range_is_refused_by_name(name: str, value: Any) -> Non
 
 
 def test_presets_are_the_papers_data_sets_and_the_t_maze() -> None:
-    tables = presets.presets("brac")
-    assert {name for name in tables if name.startswith("paper/")} == {
-        name for name in presets.presets("por") if name.startswith("paper/") and "rooms" not in name
-    }
-    for name in tables:
-        _, steps, found = presets.find("brac", Config, name, "")
-        config = Config(**found)
+    for name, (steps, config) in constrained.presets_of("brac", Config).items():
         if name.startswith("paper/"):
             assert (steps, config.behaviour_steps, config.warmup_steps) == (500_000, 300_000, 20_000)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import compiled
@@ -13,15 +12,28 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from constrained import Rows, both, check, differing, moved_by, normal, normal_density, same, tanh_gaussian
-from oracles import HIGH, LOW, ROWS, TERMINAL, TIMEOUT, adam_gradient, agree, gradient, numbers, redrawn, walks
+from constrained import KNOWN, LOCOMOTION, MAZES, Rows, both, normal, normal_density, preset, tanh_gaussian
+from oracles import (
+    HIGH,
+    LOW,
+    ROWS,
+    adam_gradient,
+    agree,
+    check_bounds,
+    check_step,
+    differing,
+    gradient,
+    moved_by,
+    numbers,
+    same,
+    shaken,
+    walks,
+)
 
 from waypost.agents import ALGORITHMS
 from waypost.agents.cql import CQL, Config, CQLAgent, State
 from waypost.data.dataset import Dataset
-from waypost.envs.tasks import TASKS
 from waypost.errors import WaypostError
-from waypost.training import presets
 from waypost.training.loop import Learner
 
 SMALL: dict[str, Any] = {
@@ -53,8 +65,6 @@ CHANGES: dict[str, Any] = {
     "policy_hidden": (7,),
 }
 KEY = jax.random.key(7)
-KNOWN = ROWS - 1
-"""The row whose next state is unknown, and which is no terminal, is left out."""
 CLONING, FOLLOWING = 0, 1
 """The stages."""
 WHERE = {
@@ -80,12 +90,8 @@ def begin(data: Dataset | None = None, **settings: Any) -> tuple[Config, dict[st
     prepared, spec = CQL.prepare(config, data or walks())
     state = compiled.blank(CQL(config, spec, 3))
     for part, seed in SEEDS.items():
-        state = shake(state, part, seed)
+        state = shaken(state, WHERE[part], seed)
     return config, constrained.columns(prepared), state
-
-
-def shake(state: State, part: str, seed: int = 9) -> State:
-    return eqx.tree_at(WHERE[part], state, redrawn(WHERE[part](state), seed))
 
 
 def update(
@@ -95,15 +101,13 @@ def update(
     return compiled.update(algorithm, stage, state, batch, KEY)
 
 
-def parts(state: State) -> dict[str, Any]:
-    """Each part with its optimiser: Adam's first step shows only the sign of a gradient."""
-    return {name: (where(state), state.optimisers.get(name)) for name, where in WHERE.items()}
+parts = partial(constrained.parts, WHERE)
 
 
 def changed_by(part: str, stage: int = FOLLOWING, **settings: Any) -> set[str]:
     """What is different after an update because one part was different before it."""
     config, batch, state = begin(**settings)
-    return differing(*(parts(update(config, each, batch, stage)[0]) for each in (state, shake(state, part))))
+    return differing(*(parts(update(config, each, batch, stage)[0]) for each in (state, shaken(state, WHERE[part]))))
 
 
 # -- one update against NumPy ----------------------------------------------------------------------------
@@ -207,8 +211,8 @@ def test_every_part_takes_an_adam_step_down_its_loss(stage: int, settings: dict[
     def policy_loss(net: Any) -> float:
         return oracle.policy_loss(net, cloning=stage == CLONING)
 
-    check(policy_loss, metrics["policy_loss"], *policies, after.optimisers["policy"], 0.01, 5e-5)
-    check(oracle.critic_loss, metrics["critic_loss"], *critics, after.optimisers["critic"], 0.02, 5e-5)
+    check_step(policy_loss, metrics["policy_loss"], *policies, after.optimisers["policy"], 0.01, 5e-5)
+    check_step(oracle.critic_loss, metrics["critic_loss"], *critics, after.optimisers["critic"], 0.02, 5e-5)
     assert np.allclose(adam_gradient(after.optimisers["temperature"]), oracle.entropy_gap(), rtol=1e-4)
     step = float(after.log_temperature - state.log_temperature)
     assert np.isclose(step, -0.01 * np.sign(oracle.entropy_gap()), rtol=1e-3)
@@ -346,11 +350,7 @@ def test_the_penalty_leaves_the_policy_alone() -> None:
 def test_a_timeout_bootstraps_and_a_terminal_does_not() -> None:
     """s' is also where proposals come from, so the terminal's may change the penalty; it must not change the target."""
     config, batch, state = begin(penalty_weight=0.0)
-    assert len(batch["rewards"]) == KNOWN
-    for row, matters in ((TERMINAL, False), (TIMEOUT, True)):
-        following = batch["next_observations"].at[row].add(1.0)
-        states = [update(config, state, each)[0] for each in (batch, {**batch, "next_observations": following})]
-        assert (differing(*map(parts, states)) != set()) is matters
+    constrained.check_bootstrap(lambda rows: parts(update(config, state, rows)[0]), batch)
 
 
 def test_it_begins_with_a_copy_as_target_and_both_multipliers_at_one() -> None:
@@ -414,48 +414,29 @@ def test_it_acts_with_the_best_of_its_candidates_or_with_the_mean(count: int) ->
     values = both(numbers(agent.critic), seen, candidates).min(axis=0)
     best = values.argmax(axis=0)
     assert len(set(best)) == (1 if count == 0 else 5)
-    actions, memory = agent.act(walks().observations)
+    actions, memory = compiled.act(agent, walks().observations, ())
     assert memory == ()
     assert np.allclose(actions, candidates[best, np.arange(ROWS)] * [1.5, 2.5] + [-0.5, 2.5], atol=1e-4)
-    assert np.allclose(agent.value(walks().observations), values.max(axis=0), atol=1e-4)
+    assert np.allclose(compiled.value(agent, walks().observations), values.max(axis=0), atol=1e-4)
 
 
 def test_it_acts_alike_every_time_and_in_every_company() -> None:
     agent, states = acting(observation_scaling=True), walks().observations
-    whole = agent.act(states)[0]
-    assert np.array_equal(whole, agent.act(states)[0])
-    assert np.allclose(whole[5:6], agent.act(states[5:6])[0], atol=1e-5)
-    assert np.allclose(whole[::-1], agent.act(states[::-1])[0], atol=1e-5)
+    constrained.check_company(agent, 1e-5)
+    whole, alone = (compiled.act(agent, each, ())[0] for each in (states, states[5:6]))
+    assert np.allclose(whole[5:6], alone, atol=1e-5)
 
 
 def test_actions_never_leave_their_bounds_and_reach_both() -> None:
-    agent = acting()
-    wild = replace(agent, policy=jax.tree.map(lambda leaf: 100 * leaf, agent.policy))
-    actions = np.asarray(wild.act(walks().observations)[0])
-    assert (actions >= LOW).all()
-    assert (actions <= HIGH).all()
-    assert (actions == LOW).any()
-    assert (actions == HIGH).any()
+    check_bounds(acting(), lambda agent: agent.policy)
 
 
 # -- settings --------------------------------------------------------------------------------------------
 
-LOCOMOTION = [
-    f"{body}-{data}"
-    for body in ("halfcheetah", "hopper", "walker2d")
-    for data in ("medium", "medium-replay", "medium-expert")
-]
-MAZES = [name for name in TASKS if name.startswith("antmaze")]
-
-
-def settings(name: str) -> tuple[int | None, Config]:
-    _, steps, found = presets.find("cql", Config, name, "")
-    return steps, Config(**found)
-
 
 @pytest.mark.parametrize("name", LOCOMOTION)
 def test_the_papers_table_row_by_row(name: str) -> None:
-    steps, config = settings(f"paper/{name}")
+    steps, config = preset("cql", Config, f"paper/{name}")
     assert steps == 1_000_000
     assert config.critic_hidden == (256, 256, 256)
     assert config.policy_hidden == (256, 256, 256)
@@ -479,14 +460,11 @@ def test_the_papers_table_row_by_row(name: str) -> None:
 @pytest.mark.parametrize("name", MAZES)
 def test_antmaze_is_the_authors_own_lagrange_version(name: str) -> None:
     antmaze = {"lagrange_threshold": 5.0, "penalty_weight": 5.0, "entropy_in_target": False, "acting_candidates": 0}
-    assert settings(f"paper/{name}") == (1_000_000, Config(**antmaze))
+    assert preset("cql", Config, f"paper/{name}") == (1_000_000, Config(**antmaze))
 
 
 def test_there_is_a_preset_for_every_data_set_of_the_paper_and_the_t_maze() -> None:
-    assert set(presets.presets("cql")) == {"t-maze", *(f"paper/{name}" for name in LOCOMOTION + MAZES)}
-    steps, config = settings("t-maze")
-    assert (steps or 0) <= 6_000
-    assert config.critic_hidden == config.policy_hidden == (64, 64)
+    constrained.check_presets("cql", Config)
 
 
 def test_rewards_are_the_originals() -> None:

@@ -12,8 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from constrained import check, moved_by, same
-from oracles import ROWS, TERMINAL, TIMEOUT, numbers, redrawn, walks
+from oracles import ROWS, TERMINAL, TIMEOUT, check_step, moved_by, numbers, redrawn, same, walks
 
 from waypost.agents import ALGORITHMS
 from waypost.agents.cql_discrete import Config, DiscreteCQL, State
@@ -110,7 +109,7 @@ def test_q_takes_an_adam_step_down_its_loss_and_the_target_follows(scaled: bool)
     before, target = numbers(state.agent.critic), numbers(state.target)
     targets = oracle.targets(before, target)
     nets = state.agent.critic, after.agent.critic
-    check(lambda net: oracle.loss(net, targets), metrics["critic_loss"], *nets, after.optimiser, 0.01, 1e-5)
+    check_step(lambda net: oracle.loss(net, targets), metrics["critic_loss"], *nets, after.optimiser, 0.01, 1e-5)
     assert np.isclose(metrics["penalty"], oracle.penalty(before), rtol=1e-5)
     taken = oracles.mlp(before, oracle.states)[oracle.rows, oracle.taken]
     assert np.isclose(metrics["value"], taken.mean(), rtol=1e-4)
@@ -180,11 +179,11 @@ def test_the_target_begins_as_a_copy() -> None:
 def test_it_acts_with_the_best_action_and_values_it() -> None:
     agent, seen = begin(observation_scaling=True)[2].agent, np.asarray(walks().observations, np.float64)
     values = oracles.mlp(numbers(agent.critic), (seen - seen.mean(0)) / seen.std(0))
-    actions, memory = agent.act(walks().observations)
+    actions, memory = compiled.act(agent, walks().observations, ())
     assert memory == ()
     assert np.array_equal(actions, values.argmax(axis=1))
     assert len(set(np.asarray(actions).tolist())) > 2
-    assert np.allclose(agent.value(walks().observations), values.max(axis=1), atol=1e-4)
+    assert np.allclose(compiled.value(agent, walks().observations), values.max(axis=1), atol=1e-4)
 
 
 # -- settings --------------------------------------------------------------------------------------------

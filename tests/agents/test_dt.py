@@ -6,12 +6,13 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+import compiled
 import jax
 import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from oracles import HIGH, LOW, ROWS, TERMINAL, TIMEOUT, UNSEEN_TERMINAL, numbers, redrawn, walks
+from oracles import HIGH, LOW, ROWS, TERMINAL, TIMEOUT, UNSEEN_TERMINAL, numbers, redrawn, same, walks
 from transformer_oracle import layer, masks, norm, transformer
 
 from waypost.agents.dt import DT, Config, Model, State, Stretches
@@ -88,14 +89,6 @@ def updating(config: Config) -> Any:
 def gathering(config: Config) -> Any:
     algorithm, _, _ = begin(config)
     return jax.jit(lambda columns: algorithm.batch(columns, jnp.arange(ROWS), KEY))
-
-
-ACT = jax.jit(lambda agent, observations, memory: agent.act(observations, memory))
-
-
-def same(one: Any, other: Any) -> bool:
-    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
-    return all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in pairs)
 
 
 # -- NumPy -----------------------------------------------------------------------------------------------------
@@ -195,12 +188,7 @@ def slopes_of(loss: Any, model: Model) -> tuple[list[tuple[int, tuple[int, ...]]
 
 def test_the_step_size_grows_to_the_full_one_and_stays() -> None:
     algorithm, _, _ = begin(small(warmup_steps=4, weight_decay=0.0, gradient_clip=1e9))
-    net = jnp.zeros(1)
-    state, sizes = algorithm.optimiser.init(net), []
-    for _ in range(12):
-        step, state = algorithm.optimiser.update(jnp.ones(1), state, net)
-        sizes.append(-float(step[0]))
-    assert np.allclose(sizes, [0.0025, 0.005, 0.0075, *[0.01] * 9], rtol=1e-4)
+    assert np.allclose(oracles.step_sizes(algorithm.optimiser, 12), [0.0025, 0.005, 0.0075, *[0.01] * 9], rtol=1e-4)
 
 
 # -- stretches of episodes -------------------------------------------------------------------------------------
@@ -342,7 +330,7 @@ def test_acting_step_by_step_is_the_pass_over_the_stretch_it_learns_from(context
     memory = agent.start(ROWS)._replace(left=jnp.full(ROWS, total))
     for row in episode:
         # Other episodes beside it, at other places: they must not mix.
-        actions, memory = ACT(agent, np.roll(data.observations, -row, axis=0), memory)
+        actions, memory = compiled.act(agent, np.roll(data.observations, -row, axis=0), memory)
         first = max(row - context + 1, 0)
         expected = oracle.predictions(model, first)[row - first]
         assert np.allclose(actions[0], LOW + (HIGH - LOW) * (expected + 1) / 2, atol=1e-4)
@@ -356,7 +344,7 @@ def test_acting_step_by_step_is_the_pass_over_the_stretch_it_learns_from(context
 
 def test_it_remembers_the_action_it_took() -> None:
     _, _, state = begin(small())
-    actions, memory = ACT(state.agent, walks().observations, state.agent.start(ROWS))
+    actions, memory = compiled.act(state.agent, walks().observations, state.agent.start(ROWS))
     assert np.allclose(state.agent.actions.action(memory.actions[:, -1]), actions, atol=1e-6)
     assert not memory.actions[:, :-1].any()
 
@@ -370,7 +358,9 @@ def test_it_asks_for_the_target_or_for_the_best_return_there_is() -> None:
         assert all(len(leaf) == ROWS for leaf in jax.tree.leaves(memory))
     agent = begin(small())[2].agent
     memory = agent.start(ROWS)
-    asked = [ACT(agent, data.observations, memory._replace(left=jnp.full(ROWS, left)))[0] for left in (best, 0.0)]
+    asked = [
+        compiled.act(agent, data.observations, memory._replace(left=jnp.full(ROWS, left)))[0] for left in (best, 0.0)
+    ]
     assert not np.allclose(*asked, atol=1e-3)
 
 
@@ -381,20 +371,16 @@ TIMES = (11, 12, 10**6)
 def test_steps_after_the_longest_episode_are_taken_for_its_last() -> None:
     agent = begin(small())[2].agent
     memory = agent.start(ROWS)
-    chosen = [ACT(agent, walks().observations, memory._replace(time=jnp.full(ROWS, time)))[0] for time in TIMES]
+    chosen = [
+        compiled.act(agent, walks().observations, memory._replace(time=jnp.full(ROWS, time)))[0] for time in TIMES
+    ]
     assert np.array_equal(chosen[1], chosen[2])
     assert not np.allclose(chosen[0], chosen[1], atol=1e-3)
 
 
 def test_actions_never_leave_their_bounds_and_are_the_same_every_time() -> None:
     agent = begin(small())[2].agent
-    wild = replace(agent, model=jax.tree.map(lambda leaf: 100 * leaf, agent.model))
-    actions, again = (np.asarray(ACT(wild, walks().observations, wild.start(ROWS))[0]) for _ in range(2))
-    assert np.array_equal(actions, again)
-    assert (actions >= LOW).all()
-    assert (actions <= HIGH).all()
-    assert (actions == LOW).any()
-    assert (actions == HIGH).any()
+    oracles.check_bounds(agent, lambda agent: agent.model, agent.start(ROWS))
 
 
 # -- settings ------------------------------------------------------------------------------------------------------
@@ -469,6 +455,6 @@ def test_it_does_what_goes_with_the_return_asked_for() -> None:
         agent = learner.agents[0]
         memory = agent.start(1)._replace(left=jnp.full(1, target))
         for _ in range(4):
-            actions, memory = ACT(agent, np.zeros((1, 1), np.float32), memory)
+            actions, memory = compiled.act(agent, np.zeros((1, 1), np.float32), memory)
             memory = agent.receive(memory, actions[:, 0])
             assert sign * float(actions[0, 0]) > 0.8

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.interpreters.partial_eval import dce_jaxpr
-from oracles import HIGH, LOW, ROWS, walks
+from oracles import HIGH, LOW, ROWS, same, walks
 
 from waypost.agents import ALGORITHMS
 from waypost.agents.agent import Agent, Algorithm
@@ -31,11 +31,12 @@ CHUNK = 2
 BATCH = 7
 GOAL = np.array([0.4, -0.8], np.float32)
 CONTINUOUS = [name for name, each in ALGORITHMS.items() if each.continuous]
-CHOOSING = [name for name, each in ALGORITHMS.items() if each.discrete]
 CHOICES = 3
 LONG = ("cql", "bear", "brac", "dt")
 """Those that compile for long: what takes a program of its own is left to `make slow`."""
 EACH = [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in ALGORITHMS]
+APART = ("waypoint", "onestep", "td3bc", "bc")
+"""All ways to learn: drawn batches and stages, stages with draws of their own, parts that wait, and the plainest."""
 
 
 def about(name: str) -> Any:
@@ -71,18 +72,16 @@ def _discrete(actions: np.ndarray) -> Dataset:
     )
 
 
-def learner(
-    name: str, config: Any, seeds: tuple[int, ...] = (0,), lane: int | None = None, choices: bool | None = None
-) -> Learner:
-    algorithm, columns = prepared(name, config, choices)
+def learner(name: str, config: Any, seeds: tuple[int, ...] = (0,), lane: int | None = None) -> Learner:
+    algorithm, columns = prepared(name, config)
     return Learner(algorithm, columns, seeds, seeds_per_lane=lane)
 
 
 @cache
-def prepared(name: str, config: Any, choices: bool | None) -> tuple[Algorithm, Any]:
+def prepared(name: str, config: Any) -> tuple[Algorithm, Any]:
     """Learners of one algorithm share what is compiled for it."""
     chosen: type[Algorithm] = ALGORITHMS[name].load()
-    columns, spec = chosen.prepare(config, data(name, choices))
+    columns, spec = chosen.prepare(config, data(name))
     return chosen(config, spec, STEPS), columns
 
 
@@ -173,14 +172,6 @@ def effective(function: Any, *arguments: Any) -> tuple[Any, Any]:
     return (str(useful), [np.asarray(constant).tobytes() for constant in traced.consts]), shape
 
 
-def same(one: Any, other: Any) -> bool:
-    """Equal to the last bit, structure included."""
-    if jax.tree.structure(one) != jax.tree.structure(other):
-        return False
-    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
-    return all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in pairs)
-
-
 def close(one: Any, other: Any, tolerance: float) -> bool:
     pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
     return all(np.allclose(a, b, rtol=tolerance, atol=tolerance) for a, b in pairs)
@@ -207,9 +198,14 @@ def test_a_training_is_the_same_every_time(name: str) -> None:
     assert same(outcome(name)[0], jax.tree.map(np.asarray, again.states[0]))
 
 
-@pytest.mark.parametrize("name", EACH, scope="module")
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in APART else pytest.mark.slow) for name in ALGORITHMS], scope="module"
+)
 def test_seeds_together_update_by_update_learn_what_one_learns_alone_in_chunks(name: str) -> None:
-    """Both at once, because every further program takes its time to compile."""
+    """Both at once, because every further program takes its time to compile.
+
+    The loop does it, whatever the equations: the others differ from these in theirs alone, and `make slow` runs them.
+    """
     together = run(learner(name, tiny(name), (5, 0), lane=2), chunk=1)
     assert close(together.states[1], outcome(name)[0], 1e-4)
     assert not close(together.states[0].agent, together.states[1].agent, 1e-4)
@@ -234,9 +230,16 @@ def test_a_saved_agent_does_the_same(name: str, tmp_path: Path) -> None:
     assert same(deeds(agent), deeds(Policy.load(tmp_path).agent))
 
 
-@pytest.mark.parametrize("name", CONTINUOUS, scope="module")
-def test_actions_lie_inside_bounds_of_any_size(name: str) -> None:
-    agent = outcome(name)[0].agent
+@pytest.mark.parametrize(
+    ("name", "trained"),
+    [
+        *(pytest.param(each, True, marks=pytest.mark.slow if each in LONG else ()) for each in CONTINUOUS),
+        *((each, False) for each in LONG),
+    ],
+    scope="module",
+)
+def test_actions_lie_inside_bounds_of_any_size(name: str, trained: bool) -> None:
+    agent = outcome(name)[0].agent if trained else learner(name, tiny(name)).agents[0]
     wild = jax.tree.map(lambda leaf: 30.0 * np.asarray(leaf), agent)
     # Bounds and scalings are no weights: they stay.
     wild = replace(wild, **{key: getattr(agent, key) for key in ("actions", "scaling") if hasattr(agent, key)})
@@ -248,16 +251,6 @@ def test_actions_lie_inside_bounds_of_any_size(name: str) -> None:
         assert (actions <= HIGH + 1e-5).all()
 
 
-@pytest.mark.parametrize("name", CHOOSING, scope="module")
-def test_discrete_actions_are_chosen_from_those_there_are(name: str) -> None:
-    subject = run(learner(name, tiny(name), choices=True))
-    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(subject.states[0]))
-    for actions in deeds(subject.agents[0]):
-        assert actions.shape == (4,)
-        assert actions.dtype.kind == "i"
-        assert set(actions.tolist()) <= set(range(CHOICES))
-
-
 @pytest.mark.parametrize(
     ("name", "column"), [(name, column) for name, each in ALGORITHMS.items() for column in sorted(each.needs)]
 )
@@ -267,7 +260,14 @@ def test_data_without_what_it_needs_are_refused(name: str, column: str) -> None:
         ALGORITHMS[name].load().prepare(tiny(name), lacking)
 
 
-@pytest.mark.parametrize("name", ALGORITHMS, scope="module")
+@pytest.mark.parametrize("name", LONG, scope="module")
+def test_every_stage_of_a_long_program_reports_something(name: str) -> None:
+    subject = learner(name, tiny(name))
+    assert subject.metric_names()
+    assert all(subject.metrics_of[stage.name] for stage in subject.algorithm.stages)
+
+
+@pytest.mark.parametrize("name", EACH, scope="module")
 def test_every_metric_is_a_finite_number(name: str) -> None:
     subject = learner(name, tiny(name))
     for stage in subject.algorithm.stages:

@@ -13,7 +13,22 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from oracles import HIGH, LOW, ROWS, TERMINAL, TIMEOUT, UNSEEN_TERMINAL, UNSEEN_TIMEOUT, numbers, redrawn, walks
+from oracles import (
+    HIGH,
+    LOW,
+    ROWS,
+    TERMINAL,
+    TIMEOUT,
+    UNSEEN_TERMINAL,
+    UNSEEN_TIMEOUT,
+    check_step,
+    moved_by,
+    numbers,
+    same,
+    shaken,
+    walks,
+    with_row,
+)
 
 from waypost.agents.agent import Spec
 from waypost.agents.iql import IQL, Config, State
@@ -68,7 +83,7 @@ def begin(config: Config, data: Dataset, steps: int = 3) -> tuple[IQL, dict[str,
     algorithm = IQL(config, spec, steps)
     state = compiled.blank(algorithm)
     for part, seed in SEEDS.items():
-        state = eqx.tree_at(WHERE[part], state, redrawn(WHERE[part](state), seed))
+        state = shaken(state, WHERE[part], seed)
     return algorithm, {name: jnp.asarray(column) for name, column in columns.items()}, state
 
 
@@ -81,14 +96,8 @@ def parts(state: State) -> dict[str, Any]:
     return {part: (where(state), state.optimisers.get(part)) for part, where in WHERE.items()}
 
 
-def same(one: Any, other: Any) -> bool:
-    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
-    return all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in pairs)
-
-
 def differing(one: State, other: State) -> set[str]:
-    ours, theirs = parts(one), parts(other)
-    return {part for part in ALL if not same(ours[part], theirs[part])}
+    return oracles.differing(parts(one), parts(other))
 
 
 # -- one update against NumPy ----------------------------------------------------------------------------
@@ -156,16 +165,10 @@ class Taken(NamedTuple):
     optimisers: dict[str, Any]
     metrics: dict[str, float]
 
-    def step(self, part: str) -> list[np.ndarray]:
-        pairs = zip(*map(jax.tree.leaves, (self.after[part], self.before[part])), strict=True)
-        return [new - old for new, old in pairs]
-
     def check(self, part: str, loss: Any, rate: float) -> None:
         """Value, gradient and Adam's step of one part's loss."""
-        assert np.isclose(self.metrics[f"{part}_loss"], loss(self.before[part]), rtol=1e-5)
-        slopes = oracles.gradient(loss, self.before[part])
-        assert oracles.agree(oracles.adam_gradient(self.optimisers[part]), slopes, 2e-5)
-        assert oracles.is_adams_first_step(self.step(part), slopes, rate)
+        nets = self.before[part], self.after[part]
+        check_step(loss, self.metrics[f"{part}_loss"], *nets, self.optimisers[part], rate, 1e-5, 2e-5)
 
 
 @cache
@@ -199,8 +202,7 @@ def test_q_takes_an_adam_step_towards_the_new_v_of_the_next_state(one: Taken) ->
 
 
 def test_the_target_moves_by_its_rate_towards_the_new_q(one: Taken) -> None:
-    new, old = (jax.tree.leaves(tree) for tree in (one.after["q"], one.before["target"]))
-    assert oracles.agree(one.step("target"), [0.3 * (a - b) for a, b in zip(new, old, strict=True)], 1e-5)
+    assert moved_by(0.3, one.before["target"], one.after["q"], one.after["target"])
 
 
 def test_the_batch_can_tell_a_right_update_from_a_wrong_one() -> None:
@@ -255,7 +257,7 @@ def test_the_target_begins_as_a_copy_of_q_and_its_heads_differ() -> None:
 )
 def test_a_part_moves_only_those_that_read_it(data: Any, moved: str, expected: set[str]) -> None:
     algorithm, batch, state = begin(small(), data())
-    other = eqx.tree_at(WHERE[moved], state, redrawn(WHERE[moved](state), seed=10))
+    other = shaken(state, WHERE[moved], seed=10)
     assert differing(update(algorithm, state, batch)[0], update(algorithm, other, batch)[0]) == expected
 
 
@@ -266,13 +268,6 @@ def changed_by(data: Dataset) -> set[str]:
         algorithm, batch, state = begin(small(), rows)
         results.append(update(algorithm, state, batch)[0])
     return differing(*results)
-
-
-def with_row(column: str, row: int, value: Any) -> Dataset:
-    """`walks` with one entry replaced."""
-    values = np.array(getattr(walks(), column))
-    values[row] = value
-    return walks(**{column: values})
 
 
 def test_only_q_learns_from_rewards_and_next_states() -> None:
@@ -309,27 +304,21 @@ def test_it_acts_with_the_tanh_of_the_mean_in_the_datas_own_units() -> None:
     agent = begin(small(), data)[2].agent
     broad = eqx.tree_at(lambda agent: agent.policy.log_std, agent, jnp.full(2, 2.0))
     mean = np.tanh(oracles.mlp(numbers(agent.policy.mean), data.observations.astype(np.float64)))
-    actions, memory = agent.act(data.observations)
+    actions, memory = compiled.act(agent, data.observations, ())
     assert memory == ()
     assert np.allclose(actions, mean * [1.5, 2.5] + [-0.5, 2.5], atol=1e-4)
-    assert np.array_equal(actions, broad.act(data.observations)[0])
+    assert np.array_equal(actions, compiled.act(broad, data.observations, ())[0])
 
 
 def test_actions_reach_their_bounds_and_never_leave_them() -> None:
-    agent = begin(small(), walks())[2].agent
-    wild = replace(agent, policy=jax.tree.map(lambda leaf: 100 * leaf, agent.policy))
-    actions = np.asarray(wild.act(walks().observations)[0])
-    assert (actions >= LOW).all()
-    assert (actions <= HIGH).all()
-    assert (actions == LOW).any()
-    assert (actions == HIGH).any()
+    oracles.check_bounds(begin(small(), walks())[2].agent, lambda agent: agent.policy)
 
 
 def test_among_discrete_actions_it_takes_the_likeliest() -> None:
     agent = begin(small(), discrete())[2].agent
     seen = np.random.default_rng(2).normal(0, 5, (ROWS, 3)).astype(np.float32)
     logits = oracles.mlp(numbers(agent.policy.logits), seen.astype(np.float64))
-    chosen = np.asarray(agent.act(seen)[0])
+    chosen = np.asarray(compiled.act(agent, seen, ())[0])
     assert np.array_equal(chosen, logits.argmax(1))
     assert len(set(chosen.tolist())) > 1
 
@@ -338,7 +327,7 @@ def test_the_agent_knows_v() -> None:
     data = walks()
     agent = begin(small(), data)[2].agent
     expected = oracles.mlp(numbers(agent.value_net), data.observations.astype(np.float64))[:, 0]
-    assert np.allclose(agent.value(data.observations), expected, atol=1e-4)
+    assert np.allclose(compiled.value(agent, data.observations), expected, atol=1e-4)
 
 
 # -- settings, stages, schedules ----------------------------------------------------------------------------
@@ -370,10 +359,7 @@ def test_there_is_one_stage_as_long_as_the_run() -> None:
 @pytest.mark.parametrize("part", ["value", "policy", "q"])
 def test_only_the_policys_step_size_falls_along_a_cosine_to_zero_at_the_end_of_the_run(part: str) -> None:
     optimiser = IQL(small(), Spec(3, 2), 10).optimisers[part]
-    state, sizes = optimiser.init(jnp.zeros(1)), []
-    for _ in range(11):
-        step, state = optimiser.update(jnp.ones(1), state, jnp.zeros(1))
-        sizes.append(-float(step[0]))
+    sizes = oracles.step_sizes(optimiser, 11)
     falling = 0.01 * (1 + np.cos(np.pi * np.arange(11) / 10)) / 2
     assert np.allclose(sizes, falling if part == "policy" else 0.02, rtol=1e-4, atol=1e-8)
 

@@ -7,13 +7,26 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import compiled
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from oracles import HIGH, LOW, ROWS, TERMINAL, TIMEOUT, UNSEEN_TERMINAL, UNSEEN_TIMEOUT, numbers, redrawn, walks
+from oracles import (
+    HIGH,
+    LOW,
+    ROWS,
+    TERMINAL,
+    TIMEOUT,
+    UNSEEN_TERMINAL,
+    UNSEEN_TIMEOUT,
+    check_step,
+    numbers,
+    same,
+    shaken,
+    walks,
+    with_row,
+)
 
 from waypost.agents import ALGORITHMS
 from waypost.agents.agent import Spec
@@ -69,7 +82,7 @@ def begin(config: Config, data: Dataset, steps: int = 3) -> tuple[OneStep, dict[
     algorithm = OneStep(config, spec, steps)
     state = compiled.blank(algorithm)
     for part, seed in SEEDS.items():
-        state = eqx.tree_at(WHERE[part], state, redrawn(WHERE[part](state), seed))
+        state = shaken(state, WHERE[part], seed)
     return algorithm, {name: jnp.asarray(column) for name, column in columns.items()}, state
 
 
@@ -85,14 +98,8 @@ def parts(state: State) -> dict[str, Any]:
     return {**nets, **{f"{part}'s optimiser": optimiser for part, optimiser in state.optimisers.items()}}
 
 
-def same(one: Any, other: Any) -> bool:
-    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
-    return all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in pairs)
-
-
 def differing(one: State, other: State) -> set[str]:
-    ours, theirs = parts(one), parts(other)
-    return {part for part in ours if not same(ours[part], theirs[part])}
+    return oracles.differing(parts(one), parts(other))
 
 
 # -- one update of each stage against NumPy -----------------------------------------------------------------
@@ -165,11 +172,8 @@ class Taken(NamedTuple):
 
     def check(self, part: str, loss: Any) -> None:
         """Value, gradient and Adam's step of the stage's loss."""
-        assert np.isclose(self.metrics[f"{part}_loss"], loss(self.before[part]), rtol=2e-5)
-        slopes = oracles.gradient(loss, self.before[part])
-        assert oracles.agree(oracles.adam_gradient(self.optimisers[part]), slopes, 5e-5)
-        pairs = zip(*map(jax.tree.leaves, (self.after[part], self.before[part])), strict=True)
-        assert oracles.is_adams_first_step([new - old for new, old in pairs], slopes, 0.02)
+        nets = self.before[part], self.after[part]
+        check_step(loss, self.metrics[f"{part}_loss"], *nets, self.optimisers[part], 0.02, 2e-5, 5e-5)
 
 
 def at_the_bounds() -> Dataset:
@@ -282,8 +286,7 @@ def test_a_part_learns_only_from_those_it_reads(
     algorithm, batch, state = begin(small(**settings), walks())
     plain = parts(update(algorithm, state, batch, stage)[0])
     for part, where in WHERE.items():
-        shaken = eqx.tree_at(where, state, redrawn(where(state), seed=9))
-        other = parts(update(algorithm, shaken, batch, stage)[0])
+        other = parts(update(algorithm, shaken(state, where), batch, stage)[0])
         assert (not same(plain[f"{learner}'s optimiser"], other[f"{learner}'s optimiser"])) == (part in read), part
 
 
@@ -338,13 +341,6 @@ def changed_by(data: Dataset, stage: int) -> bool:
     return bool(differing(usual(stage), update(algorithm, state, batch, stage)[0]))
 
 
-def with_row(column: str, row: int, value: Any) -> Dataset:
-    """`walks` with one entry replaced."""
-    values = np.array(getattr(walks(), column))
-    values[row] = value
-    return walks(**{column: values})
-
-
 @pytest.mark.parametrize("row", [TIMEOUT, UNSEEN_TIMEOUT])
 def test_no_stage_learns_from_a_row_without_a_next_action(row: int) -> None:
     for stage in (BEHAVIOUR, VALUE, POLICY):
@@ -380,24 +376,18 @@ def test_locomotion_keeps_its_recorded_rewards() -> None:
 
 def test_it_acts_with_the_tanh_of_the_mean_in_the_datas_own_units() -> None:
     data = walks()
-    state = begin(small(), data)[2]
+    agent = begin(small(), data)[2].agent
     seen = data.observations.astype(np.float64)
-    mode = np.tanh(oracles.mlp(numbers(state.agent.policy.net), seen)[:, :2])
-    actions, memory = state.agent.act(data.observations)
+    mode = np.tanh(oracles.mlp(numbers(agent.policy.net), seen)[:, :2])
+    actions, memory = compiled.act(agent, data.observations, ())
     assert memory == ()
     assert np.allclose(actions, mode * [1.5, 2.5] + [-0.5, 2.5], atol=1e-4)
-    expected = oracles.mlp(numbers(state.agent.q), np.concatenate([seen, mode], axis=1))[:, 0]
-    assert np.allclose(state.agent.value(data.observations), expected, atol=1e-4)
+    expected = oracles.mlp(numbers(agent.q), np.concatenate([seen, mode], axis=1))[:, 0]
+    assert np.allclose(compiled.value(agent, data.observations), expected, atol=1e-4)
 
 
 def test_actions_reach_their_bounds_and_never_leave_them() -> None:
-    agent = begin(small(), walks())[2].agent
-    wild = replace(agent, policy=jax.tree.map(lambda leaf: 100 * leaf, agent.policy))
-    actions = np.asarray(wild.act(walks().observations)[0])
-    assert (actions >= LOW).all()
-    assert (actions <= HIGH).all()
-    assert (actions == LOW).any()
-    assert (actions == HIGH).any()
+    oracles.check_bounds(begin(small(), walks())[2].agent, lambda agent: agent.policy)
 
 
 # -- settings and stages ----------------------------------------------------------------------------------------------
@@ -432,12 +422,7 @@ def test_stages(settings: dict[str, Any], lengths: list[int]) -> None:
 
 
 def test_step_sizes_stay() -> None:
-    optimiser = OneStep(small(), Spec(3, 2), 3).optimiser
-    state, sizes = optimiser.init(jnp.zeros(1)), []
-    for _ in range(5):
-        step, state = optimiser.update(jnp.ones(1), state, jnp.zeros(1))
-        sizes.append(-float(step[0]))
-    assert np.allclose(sizes, 0.02, rtol=1e-4)
+    assert np.allclose(oracles.step_sizes(OneStep(small(), Spec(3, 2), 3).optimiser, 5), 0.02, rtol=1e-4)
 
 
 def test_presets_are_the_originals() -> None:

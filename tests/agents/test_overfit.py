@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import compiled
+import jax
 import numpy as np
 import pytest
 
@@ -92,14 +93,14 @@ def relived(agent: Any, data: Dataset) -> np.ndarray:
     return np.array(actions)
 
 
-def learned(name: str, choices: bool, steps: int) -> Any:
+def learned(name: str, choices: bool, steps: int) -> Learner:
     chosen = ALGORITHMS[name].load()
     config = chosen.config_type(**SETTINGS[name], batch_size=16)
     columns, spec = chosen.prepare(config, journey(choices))
     learner = Learner(chosen(config, spec, steps), columns, (0,))
     for stage in learner.algorithm.stages:
         learner.advance(stage, stage.steps)
-    return learner.agents[0]
+    return learner
 
 
 SLOW = ("onestep", "td3bc", "cql", "bcq", "bear", "brac", "dt")
@@ -118,12 +119,19 @@ def named(able: str) -> list[Any]:
 @pytest.mark.parametrize("name", named("continuous"))
 def test_a_journey_is_learned_by_heart(name: str) -> None:
     data = journey(choices=False)
-    errors = np.abs(relived(learned(name, False, STEPS), data) - data.require("actions")) / (HIGH - LOW)
+    errors = np.abs(relived(learned(name, False, STEPS).agents[0], data) - data.require("actions")) / (HIGH - LOW)
     assert errors.mean() < 0.05
     assert errors.max() < 0.2
 
 
 @pytest.mark.parametrize("name", named("discrete"))
 def test_a_journey_of_discrete_actions_is_learned_by_heart(name: str) -> None:
-    data = journey(choices=True)
-    assert relived(learned(name, True, STEPS), data).tolist() == data.require("actions")[:, 0].tolist()
+    data, learner = journey(choices=True), learned(name, True, STEPS)
+    agent = learner.agents[0]
+    chosen = relived(agent, data)
+    assert chosen.tolist() == data.require("actions")[:, 0].tolist()
+    assert chosen.dtype.kind == "i"
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(learner.states[0]))
+    afar, _ = compiled.act(agent, 30 * data.observations[:1], agent.start(1, data.next_observations[-1]))
+    assert afar.shape == (1,)
+    assert int(afar[0]) in range(CHOICES)

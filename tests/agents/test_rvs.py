@@ -6,12 +6,13 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+import compiled
 import jax
 import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from oracles import HIGH, LOW, ROWS, TERMINAL, TIMEOUT, UNSEEN_TERMINAL, UNSEEN_TIMEOUT, numbers, redrawn, walks
+from oracles import HIGH, LOW, ROWS, TERMINAL, TIMEOUT, UNSEEN_TERMINAL, UNSEEN_TIMEOUT, numbers, redrawn, same, walks
 
 import waypost
 from waypost.agents import ALGORITHMS
@@ -79,17 +80,9 @@ def updating(form: str, config: Any) -> Any:
     return jax.jit(lambda state, batch, key: algorithm.update(algorithm.stages[0], state, batch, key))
 
 
-ACT = jax.jit(lambda agent, observations, memory: agent.act(observations, memory))
-
-
 def learned(form: str, config: Any, data: Dataset | None = None, key: Any = KEY) -> tuple[State, dict[str, Any]]:
     _, columns, state = begin(form, config, data)
     return updating(form, config)(state, gathering(form, config)(columns, key), key)
-
-
-def same(one: Any, other: Any) -> bool:
-    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
-    return all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in pairs)
 
 
 # -- NumPy -----------------------------------------------------------------------------------------------------
@@ -133,7 +126,6 @@ def test_the_policy_takes_an_adam_step_down_minus_the_likelihood_of_the_actions(
 ) -> None:
     config, data = small(form, **settings), walks()
     after, metrics = learned(form, config)
-    before = numbers(begin(form, config)[2].agent.policy)
     rows = FOLLOWED if form == "G" else list(range(ROWS))
     outcomes = drawn_goals(data, KEY) if form == "G" else returns_per_step(data)
     states, actions = (np.asarray(x, np.float64) for x in (data.observations, data.actions))
@@ -152,11 +144,8 @@ def test_the_policy_takes_an_adam_step_down_minus_the_likelihood_of_the_actions(
     def loss(net: Any) -> float:
         return -density(net, inputs, targets, mask).mean()
 
-    slopes = oracles.gradient(loss, before)
-    steps = [new - old for new, old in zip(*map(jax.tree.leaves, (numbers(after.agent.policy), before)), strict=True)]
-    assert np.isclose(metrics["policy_loss"], loss(before), rtol=1e-5)
-    assert oracles.agree(oracles.adam_gradient(after.optimiser), slopes, 1e-4)
-    assert oracles.is_adams_first_step(steps, slopes, 0.01)
+    nets = begin(form, config)[2].agent.policy, after.agent.policy
+    oracles.check_step(loss, metrics["policy_loss"], *nets, after.optimiser, 0.01, 1e-5, 1e-4)
 
 
 def test_dropout_reaches_every_hidden_layer_and_only_while_learning() -> None:
@@ -176,7 +165,7 @@ def test_dropout_reaches_every_hidden_layer_and_only_while_learning() -> None:
     assert np.isclose(metrics["policy_loss"], -alone.mean(), rtol=1e-4)
     inputs = np.concatenate([walks().observations, np.asarray(batch["outcomes"])], axis=1)
     mean = oracles.mlp(policy.mean, inputs.astype(np.float64))
-    actions, _ = ACT(state.agent, walks().observations, batch["outcomes"])
+    actions, _ = compiled.act(state.agent, walks().observations, batch["outcomes"])
     assert np.allclose(actions, LOW + (HIGH - LOW) * (np.clip(mean, -1, 1) + 1) / 2, atol=1e-4)
 
 
@@ -288,12 +277,7 @@ def test_learning_changes_the_policy_and_no_scaling(form: str) -> None:
 
 def test_the_step_size_is_constant() -> None:
     algorithm, _, _ = begin("R", small("R"), steps=5)
-    net = jnp.zeros(1)
-    state, sizes = algorithm.optimiser.init(net), []
-    for _ in range(8):
-        step, state = algorithm.optimiser.update(jnp.ones(1), state, net)
-        sizes.append(-float(step[0]))
-    assert np.allclose(sizes, 0.01, rtol=1e-4)
+    assert np.allclose(oracles.step_sizes(algorithm.optimiser, 8), 0.01, rtol=1e-4)
 
 
 def test_data_must_have_what_a_form_needs_and_no_more() -> None:
@@ -321,7 +305,7 @@ def test_r_asks_for_a_share_of_the_best_return_per_step_at_every_step() -> None:
         memory = agent.start(ROWS)
         assert memory.shape == (ROWS, 1)
         assert np.allclose(memory, target * best / 10)
-        _, after = ACT(agent, data.observations, memory)
+        _, after = compiled.act(agent, data.observations, memory)
         assert np.array_equal(memory, agent.receive(after, jnp.ones(ROWS)))
 
 
@@ -341,9 +325,9 @@ def test_g_asks_for_the_columns_of_the_tasks_goal() -> None:
 def test_what_is_asked_for_matters_and_each_episode_has_its_own(form: str) -> None:
     agent = begin(form, small(form))[2].agent
     memory = agent.start(ROWS, jnp.array([1.0, 2.0]))
-    here, there = (ACT(agent, walks().observations, memory + shift)[0] for shift in (0.0, 1.0))
+    here, there = (compiled.act(agent, walks().observations, memory + shift)[0] for shift in (0.0, 1.0))
     assert not np.allclose(here, there, atol=1e-3)
-    mixed, _ = ACT(agent, walks().observations, memory + (np.arange(ROWS) % 2)[:, None])
+    mixed, _ = compiled.act(agent, walks().observations, memory + (np.arange(ROWS) % 2)[:, None])
     assert np.allclose(mixed[::2], here[::2], atol=1e-6)
     assert np.allclose(mixed[1::2], there[1::2], atol=1e-6)
 
@@ -356,21 +340,15 @@ def test_it_acts_with_observations_scaled_as_in_learning(form: str) -> None:
     over = seen[:, :2] if form == "G" else returns_per_step(walks())
     inputs = np.concatenate([(seen - seen.mean(0)) / seen.std(0), (memory - over.mean(0)) / over.std(0)], axis=1)
     mean = oracles.mlp(numbers(agent.policy.mean), inputs)
-    actions, _ = ACT(agent, walks().observations, jnp.asarray(memory, jnp.float32))
+    actions, _ = compiled.act(agent, walks().observations, jnp.asarray(memory, jnp.float32))
     assert np.allclose(actions, LOW + (HIGH - LOW) * (np.clip(mean, -1, 1) + 1) / 2, atol=1e-4)
 
 
 @EITHER
 def test_actions_never_leave_their_bounds_and_are_the_same_every_time(form: str) -> None:
     agent = begin(form, small(form))[2].agent
-    wild = replace(agent, policy=jax.tree.map(lambda leaf: 100 * leaf, agent.policy))
-    memory = jnp.asarray(np.random.default_rng(0).normal(size=wild.start(ROWS, jnp.zeros(2)).shape), jnp.float32)
-    actions, again = (np.asarray(ACT(wild, walks().observations, memory)[0]) for _ in range(2))
-    assert np.array_equal(actions, again)
-    assert (actions >= LOW).all()
-    assert (actions <= HIGH).all()
-    assert (actions == LOW).any()
-    assert (actions == HIGH).any()
+    memory = jnp.asarray(np.random.default_rng(0).normal(size=agent.start(ROWS, jnp.zeros(2)).shape), jnp.float32)
+    oracles.check_bounds(agent, lambda agent: agent.policy, memory)
 
 
 def discrete() -> Dataset:
@@ -402,7 +380,7 @@ def test_discrete_actions_are_learned_by_their_likelihood(form: str) -> None:
     chances = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     taken = np.asarray(batch["actions"])[:, 0].astype(int)
     assert np.isclose(metrics["policy_loss"], -np.log(chances[np.arange(len(taken)), taken]).mean(), rtol=1e-4)
-    actions, _ = ACT(state.agent, batch["observations"], batch["outcomes"])
+    actions, _ = compiled.act(state.agent, batch["observations"], batch["outcomes"])
     assert np.array_equal(actions, (inner @ last.weight.T + last.bias).argmax(1))
 
 
@@ -497,6 +475,6 @@ def test_it_does_what_goes_with_what_is_asked_for(form: str) -> None:
     learner.advance(learner.algorithm.stages[0], 200)
     agent = learner.agents[0]
     asked = [[0.0, 4.0], [0.0, -4.0]] if form == "G" else [[1.0], [-1.0]]
-    actions, _ = ACT(agent, np.zeros((2, 2), np.float32), jnp.array(asked))
+    actions, _ = compiled.act(agent, np.zeros((2, 2), np.float32), jnp.array(asked))
     assert float(actions[0, 0]) > 0.8
     assert float(actions[1, 0]) < -0.8

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import compiled
@@ -13,15 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from constrained import Rows, both, check, differing, moved_by, normal, same
-from oracles import HIGH, LOW, ROWS, TERMINAL, TIMEOUT, numbers, redrawn, walks
+from constrained import KNOWN, LOCOMOTION, MAZES, Rows, both, normal, preset
+from oracles import HIGH, LOW, ROWS, check_bounds, check_step, differing, moved_by, numbers, same, shaken, walks
 
 from waypost.agents import ALGORITHMS
 from waypost.agents.td3bc import TD3BC, Config, State
 from waypost.data.dataset import Dataset
-from waypost.envs.tasks import TASKS
 from waypost.errors import WaypostError
-from waypost.training import presets
 from waypost.training.loop import Learner
 
 SMALL: dict[str, Any] = {
@@ -47,8 +44,6 @@ CHANGES: dict[str, Any] = {
     "policy_hidden": (7,),
 }
 KEY = jax.random.key(7)
-KNOWN = ROWS - 1
-"""The row whose next state is unknown, and which is no terminal, is left out."""
 WHERE = {
     "policy": lambda state: state.agent.policy,
     "critic": lambda state: state.agent.critic,
@@ -66,12 +61,8 @@ def begin(data: Dataset | None = None, **settings: Any) -> tuple[TD3BC, dict[str
     algorithm = TD3BC(config, spec, 3)
     state = compiled.blank(algorithm)
     for part, seed in SEEDS.items():
-        state = shake(state, part, seed)
+        state = shaken(state, WHERE[part], seed)
     return algorithm, constrained.columns(prepared), state._replace(updates=jnp.asarray(1))
-
-
-def shake(state: State, part: str, seed: int = 9) -> State:
-    return eqx.tree_at(WHERE[part], state, redrawn(WHERE[part](state), seed))
 
 
 def update(algorithm: TD3BC, state: State, batch: dict[str, jax.Array]) -> tuple[State, dict[str, Any]]:
@@ -136,8 +127,8 @@ def test_both_parts_take_an_adam_step_down_their_losses_and_the_targets_follow(s
         return -scale * values.mean() + ((actions - table.actions) ** 2).mean()
 
     critics, policies = (state.agent.critic, after.agent.critic), (state.agent.policy, after.agent.policy)
-    check(critic_loss, metrics["critic_loss"], *critics, after.critic_optimiser, 0.02, 1e-5)
-    check(policy_loss, metrics["policy_loss"], *policies, after.policy_optimiser, 0.01, 2e-5)
+    check_step(critic_loss, metrics["critic_loss"], *critics, after.critic_optimiser, 0.02, 1e-5)
+    check_step(policy_loss, metrics["policy_loss"], *policies, after.policy_optimiser, 0.01, 2e-5)
     assert np.isclose(metrics["value"], both(numbers(critics[0]), table.states, table.actions).mean(), rtol=1e-5)
     assert moved_by(0.3, state.targets.critic, after.agent.critic, after.targets.critic)
     assert moved_by(0.3, state.targets.policy, after.agent.policy, after.targets.policy)
@@ -207,7 +198,7 @@ def test_policy_and_targets_move_in_every_so_many_th_update(period: int, due: se
 )
 def test_a_part_moves_just_those_that_read_it(part: str, expected: set[str]) -> None:
     state = begin()[2]
-    assert changed_by(state, shake(state, part)) == expected
+    assert changed_by(state, shaken(state, WHERE[part])) == expected
 
 
 def test_the_policys_loss_leaves_q_alone() -> None:
@@ -221,9 +212,8 @@ def test_the_policys_loss_leaves_q_alone() -> None:
 def test_the_policy_follows_the_first_q_alone() -> None:
     state = begin()[2]
     for head, expected in ((0, {"critic", "target_critic", "policy", "target_policy"}), (1, {"critic"})):
-        where = lambda s, head=head: s.agent.critic.heads[head]
-        shaken = eqx.tree_at(where, state, redrawn(where(state), 9))
-        assert changed_by(state, shaken) - ({"target_critic"} if head else set()) == expected
+        moved = shaken(state, lambda s, head=head: s.agent.critic.heads[head])
+        assert changed_by(state, moved) - ({"target_critic"} if head else set()) == expected
 
 
 @pytest.mark.parametrize(
@@ -246,17 +236,13 @@ def test_the_policy_reads_actions_but_no_rewards(change: dict[str, Any], direct:
 
 def test_a_timeout_bootstraps_and_a_terminal_does_not() -> None:
     algorithm, batch, state = begin()
-    assert len(batch["rewards"]) == KNOWN
-    for row, matters in ((TERMINAL, False), (TIMEOUT, True)):
-        following = batch["next_observations"].at[row].add(1.0)
-        states = [update(algorithm, state, each)[0] for each in (batch, {**batch, "next_observations": following})]
-        assert (differing(*map(parts, states)) != set()) is matters
+    constrained.check_bootstrap(lambda rows: parts(update(algorithm, state, rows)[0]), batch)
 
 
 def test_the_targets_begin_as_copies() -> None:
     _, spec = TD3BC.prepare(Config(**SMALL), walks())
     state = compiled.init(TD3BC(Config(**SMALL), spec, 3))
-    assert same(state.targets, (state.agent.critic, state.agent.policy))
+    assert same(tuple(state.targets), (state.agent.critic, state.agent.policy))
     assert int(state.updates) == 0
 
 
@@ -267,42 +253,24 @@ def test_it_acts_with_the_policy_in_the_datas_own_units_and_values_that() -> Non
     agent, seen = begin()[2].agent, np.asarray(walks().observations, np.float64)
     inputs = (seen - seen.mean(0)) / (seen.std(0) + 1e-3)
     chosen = np.tanh(oracles.mlp(numbers(agent.policy), inputs))
-    actions, memory = agent.act(walks().observations)
+    actions, memory = compiled.act(agent, walks().observations, ())
     assert memory == ()
     assert np.allclose(actions, chosen * [1.5, 2.5] + [-0.5, 2.5], atol=1e-4)
-    assert np.array_equal(actions, agent.act(walks().observations)[0])
+    assert np.array_equal(actions, compiled.act(agent, walks().observations, ())[0])
     values = both(numbers(agent.critic), inputs, chosen)
-    assert np.allclose(agent.value(walks().observations), values.min(axis=0), atol=1e-4)
+    assert np.allclose(compiled.value(agent, walks().observations), values.min(axis=0), atol=1e-4)
 
 
 def test_actions_never_leave_their_bounds_and_reach_both() -> None:
-    agent = begin()[2].agent
-    wild = replace(agent, policy=jax.tree.map(lambda leaf: 100 * leaf, agent.policy))
-    actions = np.asarray(wild.act(walks().observations)[0])
-    assert (actions >= LOW).all()
-    assert (actions <= HIGH).all()
-    assert (actions == LOW).any()
-    assert (actions == HIGH).any()
+    check_bounds(begin()[2].agent, lambda agent: agent.policy)
 
 
 # -- settings --------------------------------------------------------------------------------------------
 
-LOCOMOTION = [
-    f"{body}-{data}"
-    for body in ("halfcheetah", "hopper", "walker2d")
-    for data in ("medium", "medium-replay", "medium-expert")
-]
-MAZES = [name for name in TASKS if name.startswith("antmaze")]
-
-
-def settings(name: str) -> tuple[int | None, Config]:
-    _, steps, found = presets.find("td3bc", Config, name, "")
-    return steps, Config(**found)
-
 
 @pytest.mark.parametrize("name", LOCOMOTION)
 def test_the_papers_table_row_by_row(name: str) -> None:
-    steps, config = settings(f"paper/{name}")
+    steps, config = preset("td3bc", Config, f"paper/{name}")
     assert steps == 1_000_000
     assert config.critic_hidden == (256, 256)
     assert config.policy_hidden == (256, 256)
@@ -321,14 +289,11 @@ def test_the_papers_table_row_by_row(name: str) -> None:
 
 @pytest.mark.parametrize("name", MAZES)
 def test_states_are_not_standardised_in_antmaze(name: str) -> None:
-    assert settings(f"paper/{name}") == (1_000_000, Config(observation_scaling=False))
+    assert preset("td3bc", Config, f"paper/{name}") == (1_000_000, Config(observation_scaling=False))
 
 
 def test_there_is_a_preset_for_every_data_set_of_the_paper_and_the_t_maze() -> None:
-    assert set(presets.presets("td3bc")) == {"t-maze", *(f"paper/{name}" for name in LOCOMOTION + MAZES)}
-    steps, config = settings("t-maze")
-    assert (steps or 0) <= 6_000
-    assert config.critic_hidden == config.policy_hidden == (64, 64)
+    constrained.check_presets("td3bc", Config)
 
 
 def test_rewards_are_the_originals() -> None:

@@ -15,9 +15,26 @@ import numpy as np
 import oracles
 import pytest
 import test_por
-from oracles import HIGH, LOW, ROWS, UNSEEN_TERMINAL, UNSEEN_TIMEOUT, choosing_walks, numbers, redrawn, walks
+from oracles import (
+    HIGH,
+    LOW,
+    ROWS,
+    UNSEEN_TERMINAL,
+    UNSEEN_TIMEOUT,
+    check_step,
+    choosing_walks,
+    differing,
+    moved_by,
+    numbers,
+    redrawn,
+    same,
+    shaken,
+    step_sizes,
+    walks,
+    with_row,
+)
 from samples import walk
-from test_por import VALUE, alike, differing, same, with_row
+from test_por import VALUE, alike
 from waypoint_oracle import Oracle
 
 import waypost
@@ -95,7 +112,7 @@ def begin(config: Config, data: Dataset, steps: int = 3) -> tuple[Waypoint, dict
     state = compiled.blank(algorithm)
     for part, seed in SEEDS.items():
         if nets(state)[part] is not None:
-            state = eqx.tree_at(WHERE[part], state, redrawn(WHERE[part](state), seed))
+            state = shaken(state, WHERE[part], seed)
     return algorithm, drawn(algorithm, arrays, np.arange(len(data))), state
 
 
@@ -162,10 +179,6 @@ class Taken(NamedTuple):
     optimisers: dict[str, Any]
     metrics: dict[str, float]
 
-    def step(self, part: str) -> list[np.ndarray]:
-        pairs = zip(jax.tree.leaves(self.after[part]), jax.tree.leaves(self.before[part]), strict=True)
-        return [new - old for new, old in pairs]
-
     @property
     def steps(self) -> np.ndarray:
         """How many steps on the state lies that the executor learns to reach."""
@@ -201,10 +214,8 @@ def one(request: pytest.FixtureRequest) -> Taken:
 
 def check(one: Taken, part: str, loss: Any) -> None:
     """Value, gradient and Adam's step of one part's loss."""
-    assert np.isclose(one.metrics[f"{part}_loss"], loss(one.before[part]), rtol=1e-4)
-    slopes = oracles.gradient(loss, one.before[part])
-    assert oracles.agree(oracles.adam_gradient(one.optimisers[part]), slopes, 1e-4)
-    assert oracles.is_adams_first_step(one.step(part), slopes, getattr(one.config, f"{part}_learning_rate"))
+    nets, rate = (one.before[part], one.after[part]), getattr(one.config, f"{part}_learning_rate")
+    check_step(loss, one.metrics[f"{part}_loss"], *nets, one.optimisers[part], rate, 1e-4)
 
 
 def test_v_takes_an_adam_step_down_its_n_step_expectile(one: Taken) -> None:
@@ -224,8 +235,7 @@ def test_executor_takes_an_adam_step_towards_the_actions_that_reached_its_aim(on
 
 
 def test_target_moves_by_its_rate_and_spaces_stand_still(one: Taken) -> None:
-    pairs = zip(*map(jax.tree.leaves, (one.after["value"], one.before["target"])), strict=True)
-    assert oracles.agree(one.step("target"), [0.3 * (new - old) for new, old in pairs], 1e-5)
+    assert moved_by(0.3, one.before["target"], one.after["value"], one.after["target"])
     assert same(one.before["constants"], one.after["constants"])
 
 
@@ -312,9 +322,8 @@ def test_the_executor_learns_from_rewards_only_if_weighted() -> None:
 def test_a_part_moves_only_those_that_read_it(moved: str, expected: set[str], weighted: set[str]) -> None:
     for name, reading in (("slow", expected), ("columns", weighted)):
         algorithm, batch, state = begin(small(**SETTINGS[name]), walks())
-        shaken = eqx.tree_at(WHERE[moved], state, redrawn(WHERE[moved](state), seed=9))
-        found = differing(parts(update(algorithm, state, batch)[0]), parts(update(algorithm, shaken, batch)[0]))
-        assert found == reading
+        states = (update(algorithm, each, batch)[0] for each in (state, shaken(state, WHERE[moved])))
+        assert differing(*map(parts, states)) == reading
 
 
 def test_noise_is_as_large_as_the_guide_is_uncertain() -> None:
@@ -415,7 +424,7 @@ def test_stages(settings: dict[str, Any], expected: list[Any]) -> None:
     ]
     for _, steps, learning in expected:
         for part in learning:
-            sizes = test_por.rates(subject.optimisers[part], steps + 1)
+            sizes = step_sizes(subject.optimisers[part], steps + 1)
             assert sizes[0] == pytest.approx(getattr(subject.config, f"{part}_learning_rate"), rel=1e-4)
             assert (sizes[-1] == 0) == (part != "value")
             assert sizes[-2] > 0
