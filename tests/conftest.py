@@ -21,7 +21,7 @@ os.environ.setdefault(
 )
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Many tests, and the processes they start, compile the same small programs; other clones of the project do, too.
-os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path("~/.cache/waypost/tests").expanduser() / cpu_name()))
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path("~/.cache/waypost/tests-zstd").expanduser() / cpu_name()))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES", "none")
 # Most tests, and those processes, compile more than they run.
@@ -32,6 +32,14 @@ from samples import walk
 
 import waypost.recording  # noqa: F401 (data made here are known by name)
 from waypost.data.dataset import Dataset
+
+FIRST = ("test_lessons", "test_every", "test_disk", "test_waypoint", "test_por", "test_learning", "test_cli")
+"""The files that take longest, so that none of them is what all workers wait for in the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: FIRST.index(item.path.stem) if item.path.stem in FIRST else len(FIRST))
+
 
 # Tracing makes many small objects that live for long: looking for garbage among them so often finds none.
 gc.set_threshold(100_000, 50, 100)

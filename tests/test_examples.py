@@ -8,6 +8,7 @@ from pathlib import Path
 from runpy import run_path
 
 import pytest
+from pages import shorten
 from samples import TINY, walk
 
 import waypost
@@ -42,8 +43,9 @@ def test_every_example_is_tried() -> None:
 def test_an_example_runs_in_its_quick_form(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    shorten(monkeypatch)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", [name, *NEEDS.get(name, lambda: [])(), "--quick"])
+    monkeypatch.setattr(sys, "argv", [name, *NEEDS.get(name, list)(), "--quick"])
     run_path(str(EXAMPLES / name), run_name="__main__")
     said = capsys.readouterr().out
     for words in SAID[name]:

@@ -77,7 +77,7 @@ def run_command(line: str) -> None:
         return
     assert program == "waypost", line
     if words[0] == "judge":
-        words += ["--steps", "4", "--members", "5", "--hidden", "8"]
+        words += ["--steps", "4", "--members", "5", "--hidden", "8", "--horizon", "0"]
     with pytest.raises(SystemExit) as stop:
         main(words)
     assert not stop.value.code, line
