@@ -75,6 +75,18 @@ def test_what_is_no_run_is_not_evaluated() -> None:
         waypost.evaluate(subject)
 
 
+def test_one_callback_needs_no_list() -> None:
+    class Counting(waypost.Callback):
+        ended = 0
+
+        def finished(self, run: waypost.Run) -> None:
+            self.ended += 1
+
+    alone = Counting()
+    waypost.train("bc", walk(), callbacks=alone, **SMALL)
+    assert alone.ended == 1, "also without a directory"
+
+
 def test_a_whole_number_may_be_written_as_1e3() -> None:
     assert waypost.train("bc", walk(), **{**SMALL, "steps": 1e1}).plan.steps == 10
 

@@ -59,7 +59,7 @@ def train(
     out: str | Path | None = None,
     resume: bool = False,
     strict: bool = False,
-    callbacks: Sequence[Callback] = (),
+    callbacks: Callback | Sequence[Callback] = (),
     progress: bool = True,
     **settings: Any,
 ) -> Run:
@@ -114,7 +114,7 @@ def compare(
     columns: Columns | None = None,
     pipeline: Pipeline | None = None,
     runner: Runner = HERE,
-    callbacks: Sequence[Callback] = (),
+    callbacks: Callback | Sequence[Callback] = (),
     progress: bool = True,
 ) -> Comparison:
     several = [data] if isinstance(data, str | Path) else data
@@ -147,7 +147,7 @@ def sweep(
     *,
     out: str | Path,
     runner: Runner = HERE,
-    callbacks: Sequence[Callback] = (),
+    callbacks: Callback | Sequence[Callback] = (),
     progress: bool = True,
     **options: Any,
 ) -> Sweep:
@@ -171,7 +171,7 @@ def adapt(
     seeds: int | Sequence[int] | None = None,
     columns: Columns | None = None,
     pipeline: Pipeline | None = None,
-    callbacks: Sequence[Callback] = (),
+    callbacks: Callback | Sequence[Callback] = (),
     progress: bool = True,
     **settings: Any,
 ) -> Adaptation:
@@ -193,7 +193,7 @@ def adapt(
 
 
 def paper(
-    name: str, out: str | Path, *, callbacks: Sequence[Callback] = (), progress: bool = True, **options: Any
+    name: str, out: str | Path, *, callbacks: Callback | Sequence[Callback] = (), progress: bool = True, **options: Any
 ) -> Record:
     record = experiments.run(name, out, callback=_watching(progress, callbacks), **options)
     write_gallery(Path(out))
@@ -208,7 +208,7 @@ def _with_pages(runner: Runner, progress: bool) -> Runner:
     return replace(runner, watcher=RunPage if runner.watcher is Callback else runner.watcher, board=board)
 
 
-def _watching(progress: bool, callbacks: Sequence[Callback]) -> Callback:
+def _watching(progress: bool, callbacks: Callback | Sequence[Callback]) -> Callback:
     several = list(callbacks) if isinstance(callbacks, Iterable) else [callbacks]
     for each in several:
         if not isinstance(each, Callback):

@@ -35,8 +35,8 @@ CHOICES = 3
 LONG = ("cql", "bear", "brac", "dt")
 """Those that compile for long: what takes a program of its own is left to `make slow`."""
 EACH = [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in ALGORITHMS]
-APART = ("waypoint", "onestep", "td3bc", "bc")
-"""All ways to learn: drawn batches and stages, stages with draws of their own, parts that wait, and the plainest."""
+APART = ("por", "waypoint", "onestep", "td3bc", "bc")
+"""POR and all ways to learn: drawn batches and stages, stages with draws of their own, parts that wait, plain ones."""
 
 
 def about(name: str) -> Any:

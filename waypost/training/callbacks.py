@@ -52,7 +52,7 @@ class Callback:
     def note(self, text: str) -> None: ...
 
     def finished(self, run: Run) -> None:
-        """Everything is trained and saved; the run counts as finished once this returns."""
+        """Everything is trained and, with a directory, saved; the run counts as finished once this returns."""
 
     def stop(self) -> None: ...
 

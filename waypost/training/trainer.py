@@ -373,12 +373,14 @@ class _Training:
         if self.warm:
             outcome["warm_start"] = kept_behaviour(planned, policies[0], self.callback.note)
         run = Run(planned, outcome, policies, self.metrics, self.evaluations, self.directory, self.shown)
-        if self.directory is not None:
-            self.save()
-            with self._saying_what_is_saved():
-                save_policies(policies, self.directory / "policy")
-                self.callback.finished(run)
-                write_json(self.directory / "result.json", outcome)
+        if self.directory is None:
+            self.callback.finished(run)
+            return run
+        self.save()
+        with self._saying_what_is_saved():
+            save_policies(policies, self.directory / "policy")
+            self.callback.finished(run)
+            write_json(self.directory / "result.json", outcome)
         return run
 
 
