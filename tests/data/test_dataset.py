@@ -76,10 +76,10 @@ def test_the_best_episodes() -> None:
     assert data.top(0.67).observations[:, 0].tolist() == [3, 4, 5, 6]
     assert data.top(0.01).observations[:, 0].tolist() == [5, 6]
     assert data.top(1.0).fingerprint() == data.fingerprint()
-    # Of equal ones the shorter is better, then the earlier.
+    # Of equal ones the earlier, not the shorter.
     same = line(rewards=np.zeros(7))
-    assert same.top(0.34).observations[:, 0].tolist() == [3, 4]
-    assert same.top(0.67).observations[:, 0].tolist() == [3, 4, 5, 6]
+    assert same.top(0.34).observations[:, 0].tolist() == [0, 1, 2]
+    assert same.top(0.67).observations[:, 0].tolist() == [0, 1, 2, 3, 4]
     for share in (0, -1, 1.5, np.nan):
         with pytest.raises(WaypostError, match="share"):
             data.top(share)

@@ -307,10 +307,10 @@ class Dataset(Summarised):
     def top(self, share: float) -> Dataset:
         """The best episodes by undiscounted return: that share of them, at least one.
 
-        Of equal ones the shorter is better, as if discounted; then the earlier.
+        Of equal ones the earlier is taken. The shorter may only have begun nearer to the goal.
         """
         validation.share(self.name, "the share of episodes", share)
-        best = np.lexsort((self.episode_lengths, -self.episode_returns))
+        best = np.argsort(-self.episode_returns, kind="stable")
         return self.keep(np.isin(self.episode_of, best[: max(1, round(share * len(best)))]))
 
     def slice(self, start: float, stop: float) -> Dataset:
