@@ -305,11 +305,9 @@ class Dataset(Summarised):
         return replace(cut, **{name: values[rows] for name, values in cut.columns.items()})._frozen()
 
     def top(self, share: float) -> Dataset:
-        """The best episodes by undiscounted return: that share of them, at least one.
-
-        Of equal ones the earlier is taken. The shorter may only have begun nearer to the goal.
-        """
+        """The best episodes by undiscounted return: that share of them, at least one; the earlier wins a tie."""
         validation.share(self.name, "the share of episodes", share)
+        # Not the shorter of equal ones: it may only have begun nearer to the goal.
         best = np.argsort(-self.episode_returns, kind="stable")
         return self.keep(np.isin(self.episode_of, best[: max(1, round(share * len(best)))]))
 
