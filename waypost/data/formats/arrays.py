@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from waypost.data.columns import Fields, build, infer_discrete, merge_final_states, unchecked
+from waypost.data.columns import Fields, build, infer_discrete, unchecked
 from waypost.data.dataset import Dataset
+from waypost.data.endings import merge_final_states
 from waypost.data.pipeline import Pipeline
 from waypost.data.roles import Columns
 from waypost.data.table import Reward
