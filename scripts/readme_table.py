@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
 
-from waypost.statistics import spread
 from waypost.studies.paper.benchmark import DATA, GROUPS, NAMES
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))
-from generated import cell, scores  # noqa: E402
+from generated import cell, extent, scores  # noqa: E402
 
 SHOWN = ("waypoint", "por", "iql", "td3bc", "bc")
 HEADS = {"waypoint": "`waypoint`", "por": "POR", "iql": "IQL", "td3bc": "TD3+BC", "bc": "BC"}
@@ -45,8 +44,7 @@ def mean_row(found: Scores, label: str, data: Sequence[str]) -> list[str]:
         if name not in means:
             return "-"
         seeds = [mean(of_a_seed) for of_a_seed in zip(*(found[each, name] for each in data), strict=False)]
-        low, high = spread(seeds) or (None, None)
-        return f"{means[name]:.1f}" + ("" if low is None else f" ({low:.0f} to {high:.0f})")
+        return f"{means[name]:.1f}{extent(seeds)}"
 
     best = best_other(means)
     texts = [label, *map(text, SHOWN), f"{text(best)} {NAMES[best]}" if best else "-"]

@@ -215,12 +215,17 @@ def scores(folder: Path) -> dict[tuple[str, str], list[float]]:
     return {key: [each["final"]["score"] for each in records] for key, records in finished(folder).items()}
 
 
+def extent(values: Sequence[float]) -> str:
+    """The range of the seeds; nothing for one seed."""
+    found = spread(values)
+    return f" ({found[0]:.1f} to {found[1]:.1f})" if found else ""
+
+
 def cell(values: Sequence[float]) -> str:
     """The mean and the range of the seeds; a star for one seed, a dash for none."""
     if len(values) < 2:
         return f"{values[0]:.1f}*" if values else "-"
-    low, high = spread(values) or (values[0], values[0])
-    return f"{mean(values):.1f} ({low:.0f} to {high:.0f})"
+    return f"{mean(values):.1f}{extent(values)}"
 
 
 def results(path: str, only: str = "") -> str:

@@ -42,14 +42,14 @@ def test_the_table_of_results() -> None:
     found |= {(mazes[0], "bc10"): [4.0], (mazes[0], "dt"): [5.0], (bodies[0], "waypoint"): [7.0]}
     found |= {(data, "por-sparse"): [9.0] for data in mazes}  # in the folder, but not a method of the table
     lines = readme_table.table(found).splitlines()[2:]
-    assert lines[0] == f"| {mazes[0]} | 3.0 (1 to 6) | - | - | - | 10.0* | 5.0* DT |"
-    assert lines[1] == f"| {mazes[1]} | 3.0 (1 to 6) | - | - | - | 10.0* | - |"
+    assert lines[0] == f"| {mazes[0]} | 3.0 (1.0 to 6.0) | - | - | - | 10.0* | 5.0* DT |"
+    assert lines[1] == f"| {mazes[1]} | 3.0 (1.0 to 6.0) | - | - | - | 10.0* | - |"
     assert lines[6] == f"| {bodies[0]} | 7.0* | - | - | - | - | - |"
     assert len(lines) == 8
-    assert lines[7].startswith("| **mean of the 6 AntMaze sets** | **3.0 (1 to 6)** | **-** | **-** | **-** |")
+    assert lines[7].startswith("| **mean of the 6 AntMaze sets** | **3.0 (1.0 to 6.0)** | **-** | **-** | **-** |")
     assert lines[7].endswith("| **10.0** | **-** |")
     found[mazes[1], "waypoint"] = [12.0, 2.0]  # the third seed is missing; of the first two the means are 17/6 and 2
-    assert "| **3.7 (2 to 3)** |" in readme_table.table(found).splitlines()[-1]
+    assert "| **3.7 (2.0 to 2.8)** |" in readme_table.table(found).splitlines()[-1]
     found |= {(data, name): [each] for data in mazes for name, each in (("bc10", 4.0), ("dt", 5.0))}
     assert readme_table.table(found).splitlines()[-1].endswith("**10.0** | **5.0 DT** |")
 
