@@ -16,7 +16,8 @@ from waypost.errors import DivergenceError, WaypostError
 from waypost.files import write_json
 from waypost.locks import alone
 from waypost.studies import budget, results
-from waypost.studies.paper import EXPERIMENTS
+from waypost.studies.paper import EXPERIMENTS, scores
+from waypost.studies.paper.experiment import Context
 from waypost.studies.paper.run import run
 from waypost.studies.paper.scores import Score
 from waypost.studies.paper.table1 import MAIN, Grid, _ours
@@ -210,6 +211,35 @@ def test_donors_are_trained_for_those_who_are_missing(
     mix.unlink()
     run("extra-data", tmp_path / "out", **options)
     assert len(made.asked) == before + 2, "the donor, which would be read were it real, and the mix"
+
+
+@pytest.mark.parametrize("name", ["extra-data", "ablation"])
+def test_fewer_seeds_and_data_sets_than_usual_can_be_read(
+    name: str, made: Made, replicas: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    replay = "hopper-medium-replay"
+    replicas(replay, rows=100)
+    kept, out = tmp_path / "kept", tmp_path / "out"
+    run(name, out, results=kept, data=[replay], algorithms=["por"] if name == "extra-data" else [], seeds=2, steps=8)
+    loaded: list[str] = []
+    load = scores.load_data
+
+    def noted(context: Context, data: str) -> Any:
+        loaded.append(data)
+        return load(context, data)
+
+    monkeypatch.setattr(scores, "load_data", noted)
+    before = len(made.asked)
+    run(name, out, results=kept, read_only=True)
+    assert len(made.asked) == before
+    assert loaded == [replay], "what has no result is not loaded"
+    there = [row for row in rows(out / name, "scores") if row["mean"]]
+    assert {row["values"] for row in there} == {"20 21"}
+    if name == "ablation":
+        (kept / replay / "executor-512-40" / "0.json").unlink()
+        (kept / replay / "executor-512-40" / "1.json").unlink()
+        text = " ".join(run(name, out, results=kept, read_only=True).text.split())
+        assert "big executor: no result, not every training is there yet (paper" in text
 
 
 def test_two_processes_share_the_work(made: Made, tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ Scores = Mapping[tuple[str, Variant], Score]
 
 
 def run(context: Context) -> Outcome:
+    context = trainings.with_results(context)
     scores: dict[tuple[str, Variant], Score] = {}
     rows: list[Row] = []
     for data in in_turn(context.data, "data set", context.callback):
@@ -97,7 +98,7 @@ def _train(context: Context, dataset: Dataset, seen: Dataset, variant: Variant) 
     """A run for each seed: its own guide from all data, the executor from `seen`."""
     runs = []
     name, width = dataset.name, SIZES[variant.size]
-    for seed in range(context.size.seeds):
+    for seed in trainings.seeds_of(context, f"{name}/executor-{width}-{variant.share}"):
         common: dict[str, Any] = {"env": row_of(name), "preset": trainings.preset_of_part(name), "seeds": [seed]}
         guide = context.donor("por", dataset, label=f"{name}/guide/seed-{seed}", training="guide", **common)
         common |= {"label": f"{name}/executor-{width}-{variant.share}/seed-{seed}", "donor": guide}
@@ -144,7 +145,9 @@ def _group(group: str, data: Sequence[str], summary: Sequence[dict[str, Any]], s
         first, second = (means[size][amount] for size, amount in (one, other))
         pairs = [(_score(scores, name, *one), _score(scores, name, *other)) for name in data]
         if first is None or second is None:
-            words.append(f"{text}: no result, because a training failed (paper {theirs}).")
+            missing = any(score.note == trainings.MISSING for pair in pairs for score in pair)
+            why = "not every training is there yet" if missing else "because a training failed"
+            words.append(f"{text}: no result, {why} (paper {theirs}).")
         elif first > second:
             words.append(f"{text}: {ours} (paper {theirs}), as in the paper. {trainings.chance(pairs)}")
         else:

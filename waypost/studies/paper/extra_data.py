@@ -63,6 +63,7 @@ Scores = Mapping[tuple[str, str, str], Score]
 
 
 def run(context: Context) -> Outcome:
+    context = trainings.with_results(context)
     scores: dict[tuple[str, str, str], Score] = {}
     rows: list[Row] = []
     for data in in_turn(context.data, "data set", context.callback):
@@ -86,12 +87,18 @@ def run(context: Context) -> Outcome:
 
 def _train(context: Context, data: str, given: dict[str, Parts], algorithm: str, scheme: str) -> list[Run]:
     """A run for each seed."""
-    return [_one(context, data, given, algorithm, scheme, seed) for seed in range(context.size.seeds)]
+    seeds = trainings.seeds_of(context, f"{data}/{_kind(algorithm, scheme)}")
+    return [_one(context, data, given, algorithm, scheme, seed) for seed in seeds]
+
+
+def _kind(algorithm: str, scheme: str) -> str:
+    """The folder of a scheme's seeds."""
+    return f"{algorithm}-{scheme.replace(', ', '-')}"
 
 
 def _one(context: Context, data: str, given: dict[str, Parts], algorithm: str, scheme: str, seed: int) -> Run:
     def described(scheme: str) -> dict[str, Any]:
-        label = f"{data}/{algorithm}-{scheme.replace(', ', '-')}/seed-{seed}"
+        label = f"{data}/{_kind(algorithm, scheme)}/seed-{seed}"
         common = {"env": row_of(data), "preset": trainings.preset_of_part(data), "seeds": [seed]}
         return {"algorithm": algorithm, "data": given[scheme].guide, "label": label, **common}
 

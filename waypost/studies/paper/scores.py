@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -22,7 +22,7 @@ from waypost.statistics import spread, spread_name, summarise
 from waypost.studies.paper.benchmark import Published, origin, row_of
 from waypost.studies.paper.experiment import Context, Row, Table
 from waypost.studies.paper.words import listed, many
-from waypost.studies.results import NotTrained
+from waypost.studies.results import NotTrained, Results
 from waypost.studies.updates import total_updates
 from waypost.training.callbacks import in_turn
 from waypost.training.plan import Plan, plan
@@ -133,13 +133,31 @@ def attempt(context: Context, data: str, kind: str, train: Callable[[], Run | Se
     return Score(data, kind, tuple(values), runs)
 
 
+def _only_read(context: Context) -> Results | None:
+    """The folder of results, where trainings are only read."""
+    return context.results if context.results is not None and context.results.read_only else None
+
+
+def seeds_of(context: Context, label: str) -> list[int]:
+    """The seeds to train; where trainings are only read, those that are there, or the first, which is then missing."""
+    kept = _only_read(context)
+    return list(range(context.size.seeds)) if kept is None else kept.seeds(label) or [0]
+
+
+def with_results(context: Context) -> Context:
+    """Without the data sets of which nothing is there, where trainings are only read: their data need not be loaded."""
+    kept = _only_read(context)
+    there = tuple(name for name in context.data if kept is not None and (kept.folder / name).is_dir())
+    return replace(context, data=there or context.data)
+
+
 def train_and_score(context: Context, algorithm: str, data: str, kind: str | None = None, **options: Any) -> Score:
     """The score of an algorithm on a named data set, with its preset and all seeds at once."""
     kind = kind or algorithm
     label = f"{data}/{kind.lower()}"
     options |= {"label": label, "env": row_of(data)}
-    if context.results is not None and context.results.read_only:
-        options["seeds"] = context.results.seeds(label) or [0]
+    if _only_read(context):
+        options["seeds"] = seeds_of(context, label)
     return attempt(context, data, kind, lambda: context.train(algorithm, data, **options))
 
 
@@ -147,8 +165,7 @@ def score_each(
     context: Context, pairs: Sequence[tuple[str, str]], train: Callable[[str, str], Score]
 ) -> Sequence[Score]:
     """The results of `train` for each pair of data set and kind of agent."""
-    reads = context.results is not None and context.results.read_only
-    turns = pairs if reads else in_turn(pairs, "training", context.callback)
+    turns = pairs if _only_read(context) else in_turn(pairs, "training", context.callback)
     return require_results([train(data, kind) for data, kind in turns])
 
 
