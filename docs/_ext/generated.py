@@ -237,7 +237,9 @@ def results(path: str, only: str = "") -> str:
         rows = [(name, cell(values), ", ".join(f"{value:.1f}" for value in values)) for name, values in kept]
         return table(("data", "mean", "seeds"), rows, 2)
     columns = [name for name in NAMES if any(algorithm == name for _, algorithm in found)]
-    body = [(name, *(cell(found.get((name, each), ())) for each in columns)) for name in data]
+    # A range stays on one line in the narrow columns of a page.
+    texts = {key: cell(values).replace(" to ", "&nbsp;to&nbsp;") for key, values in found.items()}
+    body = [(name, *(texts.get((name, each), "-") for each in columns)) for name in data]
     return table(("data", *(NAMES[name] for name in columns)), body, len(columns))
 
 
