@@ -236,7 +236,9 @@ def results(path: str, only: str = "") -> str:
         kept = [(name, found[name, only]) for name in data if (name, only) in found]
         rows = [(name, cell(values), ", ".join(f"{value:.1f}" for value in values)) for name, values in kept]
         return table(("data", "mean", "seeds"), rows, 2)
-    columns = [name for name in NAMES if any(algorithm == name for _, algorithm in found)]
+    # A page cuts the table on the right, so the methods that it is about come first.
+    names = sorted(NAMES, key=("waypoint", "por", *NAMES).index)
+    columns = [name for name in names if any(algorithm == name for _, algorithm in found)]
     # A range stays on one line in the narrow columns of a page.
     texts = {key: cell(values).replace(" to ", "&nbsp;to&nbsp;") for key, values in found.items()}
     body = [(name, *(texts.get((name, each), "-") for each in columns)) for name in data]

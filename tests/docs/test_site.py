@@ -63,9 +63,9 @@ def test_results_are_made_of_the_files(tmp_path: Path) -> None:
     bc, por = ("hopper-medium", "bc"), ("antmaze-umaze", "por")
     assert generated.scores(tmp_path) == {bc: [10.0, 20.0, 33.0], por: [5.0]}
     table = generated.fill(f"Before\n{{{{ results {tmp_path} }}}}\nAfter")
-    assert "| data | BC | POR |\n" in table
+    assert "| data | POR | BC |\n" in table
     # The rows are in the order of the paper.
-    assert "\n| antmaze-umaze | - | 5.0* |\n| hopper-medium | 21.0 (10.0&nbsp;to&nbsp;33.0) | - |\nAfter" in table
+    assert "\n| antmaze-umaze | 5.0* | - |\n| hopper-medium | - | 21.0 (10.0&nbsp;to&nbsp;33.0) |\nAfter" in table
     assert "\n| hopper-medium | 21.0 (10.0 to 33.0) | 10.0, 20.0, 33.0 |" in generated.results(str(tmp_path), "bc")
     assert "hopper" not in generated.results(str(tmp_path), "por")
 
