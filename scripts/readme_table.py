@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
 
+from waypost.statistics import spread
 from waypost.studies.paper.benchmark import DATA, GROUPS, NAMES
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))
-from generated import cell, extent, scores  # noqa: E402
+from generated import cell, scores  # noqa: E402
 
 SHOWN = ("waypoint", "por", "iql", "td3bc", "bc")
 HEADS = {"waypoint": "`waypoint`", "por": "POR", "iql": "IQL", "td3bc": "TD3+BC", "bc": "BC"}
@@ -44,7 +45,8 @@ def mean_row(found: Scores, label: str, data: Sequence[str]) -> list[str]:
         if name not in means:
             return "-"
         seeds = [mean(of_a_seed) for of_a_seed in zip(*(found[each, name] for each in data), strict=False)]
-        return f"{means[name]:.1f}{extent(seeds)}"
+        span = spread(seeds)
+        return f"{means[name]:.1f}" + (f" ({span[0]:.1f} to {span[1]:.1f})" if span else "")
 
     best = best_other(means)
     texts = [label, *map(text, SHOWN), f"{text(best)} {NAMES[best]}" if best else "-"]

@@ -33,8 +33,8 @@ import waypost
 from waypost.agents import ALGORITHMS
 from waypost.cli import _STYLE, options
 from waypost.report.run import field_docs
-from waypost.statistics import spread
 from waypost.studies.paper.benchmark import DATA, NAMES, TABLE_1
+from waypost.studies.paper.scores import with_spread
 from waypost.training import presets
 from waypost.training.plan import plan
 
@@ -215,17 +215,9 @@ def scores(folder: Path) -> dict[tuple[str, str], list[float]]:
     return {key: [each["final"]["score"] for each in records] for key, records in finished(folder).items()}
 
 
-def extent(values: Sequence[float]) -> str:
-    """The range of the seeds; nothing for one seed."""
-    found = spread(values)
-    return f" ({found[0]:.1f} to {found[1]:.1f})" if found else ""
-
-
 def cell(values: Sequence[float]) -> str:
     """The mean and the range of the seeds; a star for one seed, a dash for none."""
-    if len(values) < 2:
-        return f"{values[0]:.1f}*" if values else "-"
-    return f"{mean(values):.1f}{extent(values)}"
+    return with_spread(values) if values else "-"
 
 
 def results(path: str, only: str = "") -> str:
