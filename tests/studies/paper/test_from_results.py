@@ -230,9 +230,10 @@ def test_fewer_seeds_and_data_sets_than_usual_can_be_read(
 
     monkeypatch.setattr(scores, "load_data", noted)
     before = len(made.asked)
-    run(name, out, results=kept, read_only=True)
+    text = run(name, out, results=kept, read_only=True).text
     assert len(made.asked) == before
     assert loaded == [replay], "what has no result is not loaded"
+    assert ("POR main 20.5 (20.0 to 21.0);" in " ".join(text.split())) == (name == "extra-data")
     there = [row for row in rows(out / name, "scores") if row["mean"]]
     assert {row["values"] for row in there} == {"20 21"}
     if name == "ablation":
@@ -240,6 +241,8 @@ def test_fewer_seeds_and_data_sets_than_usual_can_be_read(
         (kept / replay / "executor-512-40" / "1.json").unlink()
         text = " ".join(run(name, out, results=kept, read_only=True).text.split())
         assert "big executor: no result, not every training is there yet (paper" in text
+    with pytest.raises(WaypostError, match="kept: holds no results of walker2d-medium-replay; train some without"):
+        run(name, out, results=kept, data=["walker2d-medium-replay"], read_only=True)
 
 
 def test_two_processes_share_the_work(made: Made, tmp_path: Path) -> None:

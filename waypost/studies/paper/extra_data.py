@@ -25,7 +25,7 @@ from waypost.figures.scores import LOOKS, Mark, curves, dots
 from waypost.studies.paper import scores as trainings
 from waypost.studies.paper.benchmark import NAMES, row_of
 from waypost.studies.paper.experiment import Context, Drawing, Outcome, Row, Table
-from waypost.studies.paper.scores import Score, number
+from waypost.studies.paper.scores import Score, number, with_spread
 from waypost.studies.paper.words import listed, paragraphs
 from waypost.training.callbacks import in_turn
 from waypost.training.records import read_config
@@ -139,7 +139,10 @@ def _text(context: Context, scores: Scores) -> str:
 def _verdict(data: str, scores: Scores) -> str:
     """The mix against everything else, and with and without actions."""
     found = {(algorithm, scheme): score for (name, algorithm, scheme), score in scores.items() if name == data}
-    words = f"**{data}**: {'; '.join(f'{score.kind} {number(score.mean, score.std)}' for score in found.values())}."
+    each = "; ".join(
+        f"{score.kind} {with_spread(score.values) if score.values else number(None)}" for score in found.values()
+    )
+    words = f"**{data}**: {each}."
     mix, free = found.get(("por", MIX)), found.get(("por", FREE))
     if mix is None or free is None:
         return words

@@ -147,8 +147,12 @@ def seeds_of(context: Context, label: str) -> list[int]:
 def with_results(context: Context) -> Context:
     """Without the data sets of which nothing is there, where trainings are only read: their data need not be loaded."""
     kept = _only_read(context)
-    there = tuple(name for name in context.data if kept is not None and (kept.folder / name).is_dir())
-    return replace(context, data=there or context.data)
+    if kept is None:
+        return context
+    there = tuple(name for name in context.data if (kept.folder / name).is_dir())
+    if not there:
+        raise WaypostError(f"{kept.folder}: holds no results of {listed(context.data)}; train some without --read-only")
+    return replace(context, data=there)
 
 
 def train_and_score(context: Context, algorithm: str, data: str, kind: str | None = None, **options: Any) -> Score:
